@@ -1,0 +1,33 @@
+FROM docker.io/library/golang:1.26 AS build
+ARG VERSION=dev
+ARG COMMIT=unknown
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+      -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" -o /out/ackproxy ./cmd/ackproxy \
+ && mkdir -p /out/state
+
+FROM scratch
+ARG VERSION=dev
+ARG COMMIT=unknown
+LABEL org.opencontainers.image.title="ackproxy" \
+      org.opencontainers.image.description="A Kafka proxy for share groups that sees every acknowledgement" \
+      org.opencontainers.image.url="https://github.com/ackproxy/ackproxy" \
+      org.opencontainers.image.source="https://github.com/ackproxy/ackproxy" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${COMMIT}"
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /src/LICENSE /LICENSE
+COPY --from=build --chown=1337:1337 /out/state /var/lib/ackproxy
+COPY --from=build /out/ackproxy /ackproxy
+# the only path that is written to: the root may be read-only
+ENV ACKPROXY_STATE_DIR=/var/lib/ackproxy
+VOLUME /var/lib/ackproxy
+USER 1337:1337
+# bootstrap listener and admin; broker n is at 19100 + n
+EXPOSE 19092 9464
+ENTRYPOINT ["/ackproxy"]
+CMD ["run"]
