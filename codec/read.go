@@ -1,0 +1,92 @@
+package codec
+
+// take is the next n bytes, nil when they are not there.
+func (w *walker) take(name string, n int) []byte {
+	if w.stopped {
+		return nil
+	}
+	p := w.pos
+	if left := len(w.in) - p; n > left {
+		w.fail(name, p, "short read: %d bytes wanted, %d left", n, left)
+		return nil
+	}
+	w.pos = p + n
+	return w.in[p : p+n : p+n]
+}
+
+// uvarint is the next unsigned varint: at most five bytes, 32 bits.
+func (w *walker) uvarint(name string) (uint32, bool) {
+	if w.stopped {
+		return 0, false
+	}
+	at := w.pos
+	v := uint32(0)
+	for i := range 5 {
+		if at+i >= len(w.in) {
+			w.fail(name, at, "short read: a uvarint does not end within the %d bytes left", len(w.in)-at)
+			return 0, false
+		}
+		b := w.in[at+i]
+		if i == 4 && b > 0x0f {
+			break
+		}
+		v |= uint32(b&0x7f) << (7 * i)
+		if b >= 0x80 {
+			continue
+		}
+		w.pos = at + i + 1
+		if b == 0 && i > 0 {
+			w.tolerate(name, at, "uvarint of %d bytes is longer than needed", i+1)
+		}
+		return v, !w.stopped
+	}
+	w.fail(name, at, "uvarint of more than 32 bits")
+	return 0, false
+}
+
+// count is the number of elements of a compact array whose elements take at least size bytes each.
+func (w *walker) count(name string, size int) (int, bool) {
+	if p := w.pos; p < len(w.fast) {
+		if n := int(w.fast[p]) - 1; n >= 0 && n < 0x7f && n*size < len(w.fast)-p {
+			w.pos = p + 1
+			return n, true
+		}
+	}
+	at := w.pos
+	n, ok := w.uvarint(name)
+	if !ok {
+		return 0, false
+	}
+	switch left := len(w.in) - w.pos; {
+	case n == 0:
+		w.fail(name, at, "null for a non-nullable array")
+	case n-1 > maxElements:
+		w.fail(name, at, "array of %d elements, more than %d", int(n-1), maxElements)
+	case int(n-1) > left/size:
+		w.fail(name, at, "array of %d elements, which the %d bytes left cannot hold", int(n-1), left)
+	default:
+		return int(n - 1), true
+	}
+	return 0, false
+}
+
+// tolerate notes that brokers take what Append would not write. A strict walk ends here.
+func (w *walker) tolerate(name string, at int, format string, args ...int) {
+	if w.strict {
+		w.stop()
+	}
+	if w.care != nil {
+		w.care.note(Tolerated, name, at, format, args)
+	}
+}
+
+// fail notes that brokers refuse this, and ends the walk.
+func (w *walker) fail(name string, at int, format string, args ...int) {
+	if w.care != nil && !w.stopped {
+		w.care.note(Anomalous, name, at, format, args)
+	}
+	w.stop()
+}
+
+// stop makes every further read come back empty-handed.
+func (w *walker) stop() { w.stopped, w.fast = true, nil }

@@ -1,0 +1,180 @@
+package codec
+
+import (
+	"cmp"
+	"encoding/binary"
+	"iter"
+	"slices"
+)
+
+// Tags are the tagged fields of a struct that are not ours to know, kept as they were. They survive an edit: Append writes them in
+// the order of their numbers, the last of those with the same number. The zero value has none.
+type Tags struct {
+	raw   []byte // the section without its count; the known field is among them
+	n     int32  // unknown ones
+	known bool   // tag 0 is a field of the struct
+}
+
+// Len is the number of fields, repeated ones included.
+func (t Tags) Len() int { return int(t.n) }
+
+// All are tag and bytes of each field in the order of the wire.
+func (t Tags) All() iter.Seq2[uint32, []byte] {
+	return func(yield func(uint32, []byte) bool) { t.each(yield) }
+}
+
+func (t Tags) each(yield func(uint32, []byte) bool) {
+	w := walker{fast: t.raw, in: t.raw}
+	for w.pos < len(w.in) {
+		tag, data := w.taggedField()
+		if w.stopped || !(t.known && tag == 0) && !yield(tag, data) {
+			return
+		}
+	}
+}
+
+// Append adds a field. On tags of a decoded message it copies them first; the frame is never written to.
+func (t *Tags) Append(tag uint32, data []byte) {
+	t.raw = appendTagged(t.raw[:len(t.raw):len(t.raw)], tag, data)
+	t.n++
+}
+
+func appendTagged(out []byte, tag uint32, data []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(tag))
+	out = binary.AppendUvarint(out, uint64(len(data)))
+	return append(out, data...)
+}
+
+// tags walks the section of tagged fields of a struct that knows none.
+func (w *walker) tags(t *Tags) {
+	if p := w.pos; p < len(w.fast) && w.fast[p] == 0 {
+		*t = Tags{}
+		w.pos = p + 1
+		return
+	}
+	w.slowTags(t)
+}
+
+func (w *walker) slowTags(t *Tags) { w.tagsAnd(t, false, nil) }
+
+// tagsAnd walks the section of a struct that knows tag 0: field walks it, and set says whether it is worth writing, which it is not at
+// its default. What is read twice counts as it was read last. A known field that does not fill the size that its tag states is refused:
+// readers differ on where the next one begins.
+func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
+	if w.appending {
+		w.appendTags(*t, set, field)
+		return
+	}
+	at := w.pos
+	n, ok := w.uvarint("_tags")
+	if !ok {
+		return
+	}
+	if left := len(w.in) - w.pos; n > maxTags {
+		w.fail("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
+		return
+	} else if int(n) > left/2 {
+		w.fail("_tags", at, "%d tagged fields, which the %d bytes left cannot hold", int(n), left)
+		return
+	}
+	if w.tracing() {
+		w.care.value(Field{Name: "_tags", At: at, Type: TagSection, Value: int64(n)}, w.pos)
+	}
+	start, unknown, last := w.pos, int32(0), int64(-1)
+	for i := 0; i < int(n) && !w.stopped; i++ {
+		at := w.pos
+		tag, data := w.taggedField()
+		if w.stopped {
+			return
+		}
+		if int64(tag) <= last {
+			w.tolerate("_tags", at, "tag %d after tag %d: not in ascending order", int(tag), int(last))
+		}
+		last = max(last, int64(tag))
+		if field != nil && tag == 0 {
+			w.within(data, field)
+			continue
+		}
+		unknown++
+		if w.tracing() {
+			w.care.value(Field{Name: "_tags", At: at, Type: TaggedField, Tag: int64(tag), Value: data}, w.pos)
+		}
+	}
+	*t = Tags{}
+	if unknown > 0 {
+		*t = Tags{raw: w.in[start:w.pos:w.pos], n: unknown, known: field != nil}
+	}
+}
+
+func (w *walker) taggedField() (tag uint32, data []byte) {
+	tag, _ = w.uvarint("_tags")
+	size, ok := w.uvarint("_tags")
+	if !ok {
+		return 0, nil
+	}
+	return tag, w.take("_tags", int(size))
+}
+
+// within lets field read data, which was taken last, and nothing beyond.
+func (w *walker) within(data []byte, field func()) {
+	end, in, fast := w.pos, w.in, w.fast
+	w.pos, w.in = end-len(data), in[:end]
+	if fast != nil {
+		w.fast = w.in
+	}
+	field()
+	if w.pos != end {
+		w.fail("_tags", w.pos, "tagged field of %d bytes, of which %d are left over", len(data), end-w.pos)
+	}
+	if w.in = in; !w.stopped {
+		w.fast = fast
+	}
+}
+
+// atDefault notes a known tagged field that a writer would have left out.
+func (w *walker) atDefault(name string, at int, is bool) {
+	if is && !w.appending && !w.stopped {
+		w.tolerate(name, at, "tagged field at its default value")
+	}
+}
+
+func (w *walker) appendTags(t Tags, set bool, field func()) {
+	list, n := t.sorted(field != nil), 0
+	if set {
+		n = 1
+	}
+	w.out = binary.AppendUvarint(w.out, uint64(len(list)+n))
+	if set {
+		w.out = append(w.out, 0)
+		start := len(w.out)
+		field()
+		size := binary.AppendUvarint(nil, uint64(len(w.out)-start))
+		w.out = slices.Insert(w.out, start, size...)
+	}
+	for _, f := range list {
+		w.out = appendTagged(w.out, f.tag, f.data)
+	}
+}
+
+type taggedField struct {
+	tag  uint32
+	data []byte
+}
+
+// sorted are the fields in ascending order, the last of each number; without number 0 where that is a field of the struct.
+func (t Tags) sorted(known bool) []taggedField {
+	if t.n == 0 {
+		return nil
+	}
+	list := make([]taggedField, 0, t.n)
+	for tag, data := range t.All() {
+		if !(known && tag == 0) {
+			list = append(list, taggedField{tag, data})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b taggedField) int { return cmp.Compare(a.tag, b.tag) })
+	slices.Reverse(list) // the last of each number comes first, and is the one that CompactFunc keeps
+	list = slices.CompactFunc(list, func(a, b taggedField) bool { return a.tag == b.tag })
+	slices.Reverse(list)
+	return list
+}
