@@ -1,0 +1,108 @@
+{{/* Ports of the container that nobody outside of the pod has to know. */}}
+{{- define "ackproxy.bootstrapPort" -}}19092{{- end }}
+{{- define "ackproxy.adminPort" -}}9464{{- end }}
+
+{{- define "ackproxy.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ackproxy.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "ackproxy.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "ackproxy.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "ackproxy.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "ackproxy.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "ackproxy.claimName" -}}
+{{- .Values.state.persistence.existingClaim | default (include "ackproxy.fullname" .) }}
+{{- end }}
+
+{{- define "ackproxy.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "ackproxy.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: gateway
+{{- end }}
+
+{{- define "ackproxy.labels" -}}
+{{ include "ackproxy.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* name, namespace and labels of an object: what stands below its "metadata:" */}}
+{{- define "ackproxy.metadata" -}}
+name: {{ include "ackproxy.fullname" . }}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "ackproxy.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "ackproxy.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The host that clients are told. */}}
+{{- define "ackproxy.advertise" -}}
+{{- .Values.config.listen.advertise | default (printf "%s.%s.svc" (include "ackproxy.fullname" .) .Release.Namespace) }}
+{{- end }}
+
+{{/* host:port to listen at, of the port given as .port */}}
+{{- define "ackproxy.listenAt" -}}
+{{- $host := .root.Values.bindAddress }}
+{{- ternary (printf "[%s]" $host) $host (contains ":" $host) }}:{{ .port }}
+{{- end }}
+
+{{/* Fails with a sentence for what the schema cannot know. Ports are checked by brokerPorts. */}}
+{{- define "ackproxy.check" -}}
+{{- if not .Values.brokers.ids }}
+  {{- fail "brokers.ids: which nodes does the Kafka cluster have? For example --set 'brokers.ids={0,1,2}'" }}
+{{- end }}
+{{- if not .Values.config.upstream.bootstrap }}
+  {{- fail "config.upstream.bootstrap: where is Kafka? For example --set 'config.upstream.bootstrap={kafka:9092}'" }}
+{{- end }}
+{{- if and .Values.state.persistence.enabled (gt (int .Values.replicaCount) 1) }}
+  {{- fail "state.persistence.enabled: one volume has one writer; set replicaCount to 1" }}
+{{- end }}
+{{- end }}
+
+{{/* The broker ports as a JSON array of {"id":…,"port":…}, in the order of brokers.ids. Fails where two listeners would share a port. */}}
+{{- define "ackproxy.brokerPorts" -}}
+{{- $ports := list }}
+{{- $taken := dict (include "ackproxy.bootstrapPort" .) "the bootstrap listener" (include "ackproxy.adminPort" .) "the admin listener" }}
+{{- $_ := set $taken (int .Values.service.port | toString) "service.port" }}
+{{- range .Values.brokers.ids }}
+  {{- $port := add $.Values.config.listen.broker_ports.base . }}
+  {{- if gt $port 65535 }}
+    {{- fail (printf "brokers.ids: node %v would be at port %v; choose a lower config.listen.broker_ports.base" . $port) }}
+  {{- end }}
+  {{- with get $taken (toString $port) }}
+    {{- fail (printf "brokers.ids: port %v is that of %s; choose another config.listen.broker_ports.base" $port .) }}
+  {{- end }}
+  {{- $ports = append $ports (dict "id" (int .) "port" $port) }}
+  {{- $_ := set $taken (toString $port) (printf "node %v" .) }}
+{{- end }}
+{{- toJson $ports }}
+{{- end }}
+
+{{/* A duration such as 1m30s in seconds, rounded up. */}}
+{{- define "ackproxy.seconds" -}}
+{{- $unit := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 }}
+{{- $sum := 0.0 }}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h|d)" . -1 }}
+  {{- $sum = addf $sum (mulf (regexFind "[0-9.]+" .) (get $unit (regexFind "[a-z]+" .))) }}
+{{- end }}
+{{- ceil $sum | int }}
+{{- end }}

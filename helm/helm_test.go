@@ -1,0 +1,222 @@
+// Package helm tests the chart: what it renders against golden files, and what it refuses.
+package helm
+
+import (
+	"bytes"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+const chart = "ackproxy"
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain opens the chart's directories, so that a cached test result does not outlive a change in them.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	err := filepath.WalkDir(chart, func(string, fs.DirEntry, error) error { return nil })
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// helm runs the pinned helm, which sees no configuration of the user's and no cluster.
+func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	home := t.TempDir()
+	cmd := exec.Command("go", append([]string{"tool", "-modfile=../tools.mod", "helm"}, args...)...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HELM_") && !strings.HasPrefix(v, "KUBE") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	for _, v := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECONFIG"} {
+		cmd.Env = append(cmd.Env, v+"="+filepath.Join(home, v))
+	}
+	var out, diag bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &diag
+	err = cmd.Run()
+	return out.String(), diag.String(), err
+}
+
+func template(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	return helm(t, append([]string{"template", "edge", chart, "--namespace", "kafka", "--kube-version", "1.33"}, args...)...)
+}
+
+// valueSets are the files of golden/values; at least one is there.
+func valueSets(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("golden/values/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no value sets: %v", err)
+	}
+	return files
+}
+
+func TestLint(t *testing.T) {
+	for _, values := range append(valueSets(t), filepath.Join(chart, "values.yaml")) {
+		t.Run(filepath.Base(values), func(t *testing.T) {
+			t.Parallel()
+			out, diag, err := helm(t, "lint", "--strict", "--kube-version", "1.33", chart, "--values", values)
+			if err != nil {
+				t.Fatalf("%v\n%s%s", err, out, diag)
+			}
+		})
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for _, values := range valueSets(t) {
+		t.Run(filepath.Base(values), func(t *testing.T) {
+			t.Parallel()
+			got, diag, err := template(t, "--values", values)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, diag)
+			}
+			checkConfig(t, got)
+			golden := filepath.Join("golden", filepath.Base(values))
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line, a, b := firstDifference(string(want), got); line > 0 {
+				t.Errorf("%s:%d: want %q, rendered %q; make golden rewrites it", golden, line, a, b)
+			}
+		})
+	}
+}
+
+// firstDifference returns the number of the first line that differs, and the line in a and b; 0 when none does.
+func firstDifference(a, b string) (line int, inA, inB string) {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range max(len(as), len(bs)) {
+		inA, inB = "", ""
+		if i < len(as) {
+			inA = as[i]
+		}
+		if i < len(bs) {
+			inB = bs[i]
+		}
+		if inA != inB || i >= len(as) || i >= len(bs) {
+			return i + 1, inA, inB
+		}
+	}
+	return 0, "", ""
+}
+
+// configKeys are the keys that ackproxy's configuration has. A nil value is a leaf, or a part with free keys.
+var configKeys = map[string]any{
+	"listen": map[string]any{
+		"mode": nil, "bootstrap": nil, "advertise": nil, "broker_ports": map[string]any{"base": nil},
+	},
+	"upstream": map[string]any{"bootstrap": nil, "nodes": nil, "host_pattern": nil, "dial_timeout": nil},
+	"protocol": map[string]any{
+		"max_frame": nil, "max_in_flight": nil, "max_buffered": nil, "header_timeout": nil, "unknown_apis": nil,
+		"sasl_v0": nil, "txn_share_acknowledge": map[string]any{"api_key": nil, "arm": nil},
+	},
+	"policies": nil,
+	"audit":    map[string]any{"sinks": nil},
+	"admin":    map[string]any{"listen": nil},
+	"state":    map[string]any{"dir": nil},
+	"drain":    map[string]any{"timeout": nil},
+	"log":      map[string]any{"level": nil, "format": nil},
+}
+
+// checkConfig fails unless the ConfigMap in the rendered objects holds YAML that ackproxy knows the keys of.
+func checkConfig(t *testing.T, rendered string) {
+	t.Helper()
+	for object := range strings.SplitSeq(rendered, "\n---\n") {
+		var o struct {
+			Kind string
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal([]byte(object), &o); err != nil {
+			t.Fatalf("%v\n%s", err, object)
+		}
+		if o.Kind != "ConfigMap" {
+			continue
+		}
+		var config map[string]any
+		if err := yaml.Unmarshal([]byte(o.Data["config.yaml"]), &config); err != nil {
+			t.Fatalf("%v\n%s", err, o.Data["config.yaml"])
+		}
+		for key := range configKeys {
+			if config[key] == nil && key != "protocol" && key != "policies" {
+				t.Errorf("config.yaml lacks %s", key)
+			}
+		}
+		unknownKeys(t, "", config, configKeys)
+		return
+	}
+	t.Error("no ConfigMap")
+}
+
+func unknownKeys(t *testing.T, path string, got, known map[string]any) {
+	t.Helper()
+	for key, value := range got {
+		sub, ok := known[key]
+		if !ok {
+			t.Errorf("config.yaml: unknown key %s%s", path, key)
+		}
+		if sub, ok := sub.(map[string]any); ok {
+			value, ok := value.(map[string]any)
+			if !ok {
+				t.Errorf("config.yaml: %s%s is no mapping", path, key)
+			}
+			unknownKeys(t, path+key+".", value, sub)
+		}
+	}
+}
+
+// TestRefused sets one thing wrong at a time. The messages are those of the schema, or the chart's own.
+func TestRefused(t *testing.T) {
+	tests := []struct{ name, set, want string }{
+		{"no ids", "brokers.ids=null", "brokers.ids: which nodes"},
+		{"no upstream", "config.upstream.bootstrap=null", "config.upstream.bootstrap: where is Kafka?"},
+		{"unknown key", "replicas=2", "'replicas' not allowed"},
+		{"unknown key of the configuration", "config.upstream.boostrap=x", "'boostrap' not allowed"},
+		{"what the chart sets itself", "config.listen.bootstrap=1.2.3.4:5", "'bootstrap' not allowed"},
+		{"node twice", "brokers.ids={1,1}", "items at 0 and 1 are equal"},
+		{"node id", "brokers.ids={-1}", "minimum"},
+		{"address without port", "config.upstream.bootstrap={kafka}", "/config/upstream/bootstrap/0"},
+		{"decimal size", "config.protocol.max_frame=100MB", "'100MB' does not match pattern"},
+		{"duration without unit", "config.drain.timeout=25", "/config/drain/timeout"},
+		{"policy without either", "config.policies[0].name=x", "missing property 'builtin'"},
+		{"policy with a relative plugin", "config.policies[0].name=x,config.policies[0].plugin.path=p", "missing property 'sha256'"},
+		{"file sink without path", "config.audit.sinks[0].type=file", "missing property 'path'"},
+		{"stdout sink with path", "config.audit.sinks[0].type=stdout,config.audit.sinks[0].path=/x", "'path' not allowed"},
+		{"tag as digest", "image.digest=latest", "'latest' does not match pattern"},
+		{"node port", "service.type=NodePort", "/service/type"},
+		{"port beyond the last", "config.listen.broker_ports.base=65534", "node 2 would be at port 65536"},
+		{"port of the bootstrap listener", "config.listen.broker_ports.base=19090", "port 19092 is that of the bootstrap listener"},
+		{"port of the admin listener", "config.listen.broker_ports.base=9463", "port 9464 is that of the admin listener"},
+		{"port of the Service", "service.port=19102", "port 19102 is that of service.port"},
+		{"volume of two", "state.persistence.enabled=true,replicaCount=2", "one volume has one writer"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			out, diag, err := template(t, "--set", "brokers.ids={1,2},config.upstream.bootstrap={kafka:9092}", "--set", test.set)
+			if err == nil {
+				t.Fatalf("not refused:\n%s", out)
+			}
+			if !strings.Contains(diag, test.want) {
+				t.Errorf("want %q in:\n%s", test.want, diag)
+			}
+		})
+	}
+}
