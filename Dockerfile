@@ -23,9 +23,9 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /src/LICENSE /LICENSE
 COPY --from=build --chown=1337:1337 /out/state /var/lib/ackproxy
 COPY --from=build /out/ackproxy /ackproxy
-# the only path that is written to: the root may be read-only
-ENV ACKPROXY_STATE_DIR=/var/lib/ackproxy
+# the only place that is written to, so the root may be read-only: the default state directory is below it
 VOLUME /var/lib/ackproxy
+WORKDIR /var/lib/ackproxy
 USER 1337:1337
 # bootstrap listener and admin; broker n is at 19100 + n
 EXPOSE 19092 9464
