@@ -1,0 +1,199 @@
+package config
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// load reads text as c.yaml.
+func load(t *testing.T, text string, s Sources) (Config, Report) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("c.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.File = "c.yaml"
+	return Load(s)
+}
+
+func lines(problems []Problem) []string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func TestProblems(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing written", "", ""},
+		{"comments only", "# nothing\n", ""},
+		{"empty section", "listen:\nadmin:\n", ""},
+		{"unknown key", "listen:\n  bootstrp: a:1\n",
+			"c.yaml:2:3: listen.bootstrp: unknown key (the nearest known key is listen.bootstrap)"},
+		{"unknown section", "lisen: {}\n", "c.yaml:1:1: lisen: unknown key (the nearest known key is listen)"},
+		{"key of another section", "broker_ports: {base: 5}\nmax_frame: 1KiB\n", strings.Join([]string{
+			"c.yaml:1:1: broker_ports: unknown key (the nearest known key is protocol, the keys here are listen, upstream, protocol, policies, audit, admin, state, drain, log)",
+			"c.yaml:2:1: max_frame: unknown key (the nearest known key is protocol.max_frame)"}, "\n")},
+		{"duplicate key", "drain: {timeout: 1s}\nlog: {level: warn}\ndrain: {timeout: 2s}\n",
+			"c.yaml:3:1: drain: the key is written twice (keep one, the first is in line 1)"},
+		{"duplicate node", "upstream:\n  nodes:\n    1: a:1\n    1: b:1\n",
+			"c.yaml:4:5: upstream.nodes.1: the key is written twice (keep one, the first is in line 3)"},
+		{"all at once", "listen:\n  mode: sni\n  bootstrap: localhost\nprotocol:\n  max_frame: 100MB\n  header_timeout: 10\n", strings.Join([]string{
+			"c.yaml:2:9: listen.mode: sni is not built yet (write ports)",
+			`c.yaml:3:14: listen.bootstrap: "localhost": missing port in address (write host:port, as in kafka-1:9092 or [::1]:9092)`,
+			"c.yaml:5:14: protocol.max_frame: the size 100MB has the unit MB (write 100MiB, which is 1048576 bytes each)",
+			"c.yaml:6:19: protocol.header_timeout: the duration 10 has no unit (write 10s, or another of ms, s, m, h, d)"}, "\n")},
+		{"redirect", "listen: {mode: redirect}\n", "c.yaml:1:16: listen.mode: redirect is not built yet (write ports)"},
+		{"kafka sink", "audit: {sinks: [{type: kafka}]}\n", "c.yaml:1:24: audit.sinks[0].type: kafka is not built yet (write stdout or file)"},
+		{"policies", "policies:\n  - {name: dlq, builtin: dlq}\n", "c.yaml:2:5: policies[0]: policies are not built yet (write policies: [])"},
+		{"no policies", "policies: []\n", ""},
+		{"enum", "protocol: {unknown_apis: drop, sasl_v0: on, txn_share_acknowledge: {arm: maybe}}\n", strings.Join([]string{
+			`c.yaml:1:26: protocol.unknown_apis: "drop" is not a value of this setting (write pass or hide)`,
+			`c.yaml:1:41: protocol.sasl_v0: "on" is not a value of this setting (write known or relay)`,
+			`c.yaml:1:74: protocol.txn_share_acknowledge.arm: "maybe" is not a value of this setting (write auto, always or never)`}, "\n")},
+		{"wrong types", "listen: [1]\nupstream: {bootstrap: localhost:9092}\nstate: {dir: 5}\nadmin: {listen: {a: b}}\n", strings.Join([]string{
+			"c.yaml:1:9: listen: is a list where keys are expected (write mode, bootstrap, advertise, broker_ports below it)",
+			"c.yaml:2:23: upstream.bootstrap: is text where a list is expected (write [a, b], or one - a line)",
+			`c.yaml:3:14: state.dir: is a number where text is expected (write it in quotes: "5")`,
+			"c.yaml:4:17: admin.listen: is a mapping where a single value is expected (write one value)"}, "\n")},
+		{"quoted number", "listen: {broker_ports: {base: \"19100\"}}\n",
+			"c.yaml:1:31: listen.broker_ports.base: is text in quotes where a number is expected (write 19100 without quotes)"},
+		{"ranges", "listen: {broker_ports: {base: 70000}}\nprotocol: {max_in_flight: 0, txn_share_acknowledge: {api_key: 79}}\n", strings.Join([]string{
+			"c.yaml:1:31: listen.broker_ports.base: the port 70000 is out of range (write 1 to 65535)",
+			"c.yaml:2:27: protocol.max_in_flight: the number 0 is out of range (write 1 to 1048576)",
+			"c.yaml:2:63: protocol.txn_share_acknowledge.api_key: the key 79 is ShareAcknowledge (write 80, or the key that your build of Kafka uses, as 95)"}, "\n")},
+		{"no value", "log: {level: }\nupstream:\n  bootstrap:\n  nodes:\npolicies:\n", strings.Join([]string{
+			"c.yaml:1:7: log.level: has no value (write one, or remove the key)",
+			"c.yaml:3:3: upstream.bootstrap: has no value (write one, or remove the key)",
+			"c.yaml:4:3: upstream.nodes: has no value (write one, or remove the key)"}, "\n")},
+		{"no upstream", "upstream: {bootstrap: []}\n", "c.yaml:1:23: upstream.bootstrap: no broker is given (write [host:port])"},
+		{"one bad upstream", "upstream:\n  bootstrap:\n    - kafka://a:1\n    - :9092\n    - 9092\n", strings.Join([]string{
+			`c.yaml:3:7: upstream.bootstrap[0]: "kafka://a:1" is a URL (write it without kafka://)`,
+			`c.yaml:4:7: upstream.bootstrap[1]: ":9092" has no host (write host:port, as in kafka-1:9092)`,
+			`c.yaml:5:7: upstream.bootstrap[2]: "9092" has no host (write 127.0.0.1:9092)`}, "\n")},
+		{"nodes", "upstream: {nodes: {x: a:1, 2: b:0}}\n", strings.Join([]string{
+			`c.yaml:1:20: upstream.nodes.x: "x" is not a number (write a whole number)`,
+			`c.yaml:1:31: upstream.nodes.2: "b:0": the port "0" is out of range (write a port of 1 to 65535)`}, "\n")},
+		{"pattern", "upstream: {host_pattern: kafka:9092}\n",
+			`c.yaml:1:26: upstream.host_pattern: the pattern "kafka:9092" has no {id} (write it as in kafka-{id}:9092)`},
+		{"advertise", "listen: {advertise: 0.0.0.0}\n",
+			"c.yaml:1:21: listen.advertise: 0.0.0.0 is no address that a client can connect to (write the name or address that clients use)"},
+		{"itself", "upstream: {bootstrap: [localhost:19092]}\nadmin: {listen: 127.0.0.1:19092}\n", strings.Join([]string{
+			"c.yaml:1:24: upstream.bootstrap[0]: the upstream localhost:19092 is the proxy's own listener (write the address of a broker)",
+			"c.yaml:2:17: admin.listen: the admin server has the address of listen.bootstrap, 127.0.0.1:19092 (give them different ports)"}, "\n")},
+		{"port twice", "listen: {broker_ports: {base: 19091}}\nupstream: {nodes: {1: a:1}}\n",
+			"c.yaml:1:31: listen.broker_ports.base: node 1 would be served on the port of listen.bootstrap, 19092 (choose another base)"},
+		{"sinks", "audit:\n  sinks:\n    - {type: file}\n    - {path: /x}\n    - {type: file, path: a/../b}\n    - {type: file, path: b}\n    - {type: stdout, path: b}\n", strings.Join([]string{
+			"c.yaml:3:7: audit.sinks[0]: the file sink has no path (write {type: file, path: /var/log/ackproxy/audit.jsonl})",
+			"c.yaml:4:7: audit.sinks[1]: the sink has no type (write {type: stdout} or {type: file, path: …})",
+			"c.yaml:6:7: audit.sinks[3]: two sinks write to file:$DIR/b (give each a place of its own)",
+			"c.yaml:7:7: audit.sinks[4]: stdout has no path (write {type: stdout}, or {type: file, path: …})"}, "\n")},
+		{"syntax", "listen: {mode: ports\nadmin: 1\n", "c.yaml:2:1: YAML: not valid YAML: ',' or '}' must be specified"},
+		{"tab", "listen:\n\tmode: ports\n", "c.yaml:2:1: YAML: not valid YAML: found character tab that cannot start any token"},
+		{"two documents", "log: {level: info}\n---\nlog: {level: info}\n", "c.yaml:3:1: YAML: a second document in the file (keep one document, without ---)"},
+		{"alias", "upstream: {bootstrap: [&k \"kafka:9092\"], nodes: {1: *k, 2: *z}}\n",
+			"c.yaml:1:60: upstream.nodes.2: there is no anchor z (write the value itself)"},
+		{"merge", "x: &a {level: warn}\nlog: {<<: *a}\n", strings.Join([]string{
+			"c.yaml:1:1: x: unknown key (the nearest known key is log, the keys here are listen, upstream, protocol, policies, audit, admin, state, drain, log)",
+			"c.yaml:2:7: log.<<: merging mappings has no meaning here (write the keys themselves)"}, "\n")},
+		{"not a mapping", "hello\n",
+			"c.yaml:1:1: the file: is text where keys are expected (write listen, upstream, protocol, policies, audit, admin, state, drain, log below it)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, r := load(t, c.text, Sources{})
+			dir, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.ReplaceAll(strings.Join(lines(r.Problems), "\n"), dir, "$DIR")
+			if got != c.want {
+				t.Errorf("problems:\n%s\nwant:\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "drain: {timeout: 2s}\nlog: {level: warn}\nupstream: {bootstrap: [file:1]}\nlisten: {broker_ports: {base: 1000}}\n"
+	environ := []string{"ACKPROXY_LOG_LEVEL=error", "ACKPROXY_UPSTREAM_BOOTSTRAP=env:1, env:2", "ACKPROXY_LISTEN_BROKER_PORTS_BASE=2000",
+		"ACKPROXY_STATE_DIR=", "HOME=/"}
+	c, r := load(t, file, Sources{Environ: environ, Flags: []Flag{{"--broker-ports", "listen.broker_ports.base", "3000"}}})
+	if len(r.Problems)+len(r.Warnings) > 0 {
+		t.Fatal(lines(r.Problems), lines(r.Warnings))
+	}
+	if c.Drain.Timeout.String() != "2s" || c.Log.Level != "error" || c.Listen.BrokerPorts.Base != 3000 {
+		t.Errorf("got drain %v, level %v, base %v", c.Drain.Timeout, c.Log.Level, c.Listen.BrokerPorts.Base)
+	}
+	if !slices.Equal(c.Upstream.Bootstrap, []HostPort{"env:1", "env:2"}) {
+		t.Errorf("upstream %v", c.Upstream.Bootstrap)
+	}
+	if c.State.Dir != Defaults().State.Dir {
+		t.Errorf("an empty variable set state.dir to %q", c.State.Dir)
+	}
+}
+
+func TestEnvironmentAndFlagProblems(t *testing.T) {
+	_, r := load(t, "log: {level: loud}\n", Sources{
+		Environ: []string{"ACKPROXY_PROTOCOL_MAX_FRAME=5MB", "ACKPROXY_LOG_LEVL=info", "ACKPROXY_PORT=tcp://10.0.0.1:80", "ACKPROXY_ADMIN_LISTEN=x"},
+		Flags:   []Flag{{"--listen", "listen.bootstrap", "a:b"}, {"--state", "state.dir", ""}},
+		Audit:   []string{"none", "file:", "kafka", "jsonl:x"},
+	})
+	want := strings.Join([]string{
+		`c.yaml:1:14: log.level: "loud" is not a value of this setting (write trace, debug, info, warn or error)`,
+		`environment: ACKPROXY_ADMIN_LISTEN: "x": missing port in address (write host:port, as in kafka-1:9092 or [::1]:9092, or none)`,
+		"environment: ACKPROXY_PROTOCOL_MAX_FRAME: the size 5MB has the unit MB (write 5MiB, which is 1048576 bytes each)",
+		`flags: --listen: "a:b": the port "b" is out of range (write a port of 0 to 65535)`,
+		"flags: --state: has no value (write one, or leave it out)",
+		"flags: --audit: none stands beside other sinks (give none alone, or leave it out)",
+		"flags: --audit: kafka is not built yet (write stdout, file:PATH or none)",
+		`flags: --audit: "jsonl" is not a value of this setting (write stdout, file:PATH or none)`,
+		"flags: --audit: the file sink has no path (write {type: file, path: /var/log/ackproxy/audit.jsonl})",
+	}, "\n")
+	if got := strings.Join(lines(r.Problems), "\n"); got != want {
+		t.Errorf("problems:\n%s\nwant:\n%s", got, want)
+	}
+	wantWarnings := strings.Join([]string{
+		"environment: ACKPROXY_LOG_LEVL: no setting has this variable, it is ignored (the nearest is ACKPROXY_LOG_LEVEL)",
+		"environment: ACKPROXY_PORT: no setting has this variable, it is ignored (Kubernetes sets it for a Service of that name; enableServiceLinks: false ends that)",
+	}, "\n")
+	if got := strings.Join(lines(r.Warnings), "\n"); got != wantWarnings {
+		t.Errorf("warnings:\n%s\nwant:\n%s", got, wantWarnings)
+	}
+}
+
+func TestAuditFlagReplacesSinks(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		want  []Sink
+	}{
+		{nil, []Sink{{SinkFile, "/a"}}},
+		{[]string{"none"}, nil},
+		{[]string{"stdout", "file:/b:c"}, []Sink{{Type: SinkStdout}, {SinkFile, "/b:c"}}},
+	} {
+		got, r := load(t, "audit: {sinks: [{type: file, path: /a}]}\n", Sources{Audit: c.flags})
+		if len(r.Problems) > 0 || !slices.Equal(got.Audit.Sinks, c.want) {
+			t.Errorf("--audit %v: %v, %v", c.flags, got.Audit.Sinks, lines(r.Problems))
+		}
+	}
+}
+
+func TestAdvertiseWarning(t *testing.T) {
+	_, r := load(t, "listen: {bootstrap: 0.0.0.0:19092}\n", Sources{})
+	want := "c.yaml:1:21: listen.bootstrap: the proxy listens on 0.0.0.0 but tells clients 127.0.0.1 " +
+		"(set listen.advertise to a name that clients on other hosts reach, unless there are none)"
+	if got := strings.Join(lines(r.Warnings), "\n"); got != want || len(r.Problems) > 0 {
+		t.Errorf("warnings %q, problems %v", got, lines(r.Problems))
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, r := Load(Sources{File: "none.yaml"})
+	want := "none.yaml: the file cannot be read: no such file or directory (give an existing file with -c, or none)"
+	if got := strings.Join(lines(r.Problems), "\n"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
