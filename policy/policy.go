@@ -84,7 +84,9 @@ type Request struct {
 }
 
 // ClosesSession says whether the request ends the member's share session (epoch -1, on either carrier).
-func (r *Request) ClosesSession() bool { return r.Carrier != TxnShareAcknowledge && r.SessionEpoch == -1 }
+func (r *Request) ClosesSession() bool {
+	return r.Carrier != TxnShareAcknowledge && r.SessionEpoch == -1
+}
 
 // ReplyState says how an exchange ended.
 type ReplyState uint8

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// conn is one client connection and its one broker connection. It owns both sockets and closes them when both loops have returned,
+// so that no descriptor number is reused under a loop.
+type conn struct {
+	srv    *Server
+	on     *listener
+	broker *brokerState
+	info   *policy.Conn
+	ends   struct{ client, broker net.Conn }
+
+	pending   *pending
+	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
+	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
+
+	once   sync.Once
+	failed chan struct{} // closed by fail
+	err    error         // why; read after failed
+}
+
+func newConn(srv *Server, on *listener, client, broker net.Conn, state *brokerState) *conn {
+	c := &conn{srv: srv, on: on, broker: state, pending: newPending(srv.cfg.MaxInFlight), failed: make(chan struct{})}
+	c.ends.client, c.ends.broker = client, broker
+	c.info = &policy.Conn{
+		ID: fmt.Sprintf("c-%d", srv.ids.Add(1)), Listener: on.name, BrokerID: on.node,
+		Client: client.RemoteAddr().String(), Upstream: state.addr, Opened: time.Now(),
+	}
+	c.principal.Store(&policy.Principal{Source: "none", VerifiedBy: "nobody"})
+	return c
+}
+
+// run carries the connection until both directions have ended. It returns why it ended, nil for a clean end.
+func (c *conn) run() error {
+	defer c.ends.client.Close()
+	defer c.ends.broker.Close()
+	up := &half{src: c.ends.client, dst: c.ends.broker, side: clientSide, limits: &c.srv.limits}
+	up.d = &requests{c: c, h: up}
+	down := &half{src: c.ends.broker, dst: c.ends.client, side: brokerSide, limits: &c.srv.limits}
+	down.d = &responses{c: c, h: down}
+	var both sync.WaitGroup
+	both.Go(func() { c.direction(up) })
+	c.direction(down)
+	c.lose()
+	both.Wait()
+	c.lose() // what the request loop registered after the broker had gone
+	select {
+	case <-c.failed:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// direction runs one half. Its clean end is passed on as a FIN, and the other half runs on to its own; an error ends both.
+func (c *conn) direction(h *half) {
+	var err error
+	if h.send, err = sender(h.dst); err == nil {
+		if err = h.run(); err == nil {
+			err = closeWrite(h.dst)
+		}
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+// fail shuts both sockets down, which wakes both loops; run closes them.
+func (c *conn) fail(err error) {
+	c.once.Do(func() {
+		c.err = err
+		close(c.failed)
+		c.pending.close()
+		past := time.Unix(1, 0)
+		for _, end := range []net.Conn{c.ends.client, c.ends.broker} {
+			if tcp, ok := end.(interface{ CloseRead() error }); ok {
+				tcp.CloseRead()
+			}
+			closeWrite(end)
+			end.SetDeadline(past)
+		}
+	})
+}
+
+// lose tells the observers of the requests whose answers will not come.
+func (c *conn) lose() {
+	for _, x := range c.pending.unanswered() {
+		if x.outcome != nil {
+			x.outcome.Reply = policy.Reply{State: policy.Lost, Received: time.Now()}
+			c.srv.observe(x.outcome)
+		}
+	}
+}
+
+// closeWrite passes a FIN on. Where a connection has no such thing, closing it is all that can be said.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		err := half.CloseWrite()
+		if err != nil && everyday(err) {
+			return nil // the other side has gone already
+		}
+		return err
+	}
+	return c.Close()
+}
+
+// report says once, in one line, why a connection ended in another way than clients and brokers end them all day.
+func (c *conn) report(err error) {
+	why := reason(err)
+	c.srv.metrics.closed(why)
+	var foreign *notKafka
+	if errors.As(err, &foreign) {
+		c.srv.metrics.nonKafka.WithLabelValues(foreign.kind).Inc()
+	}
+	log := c.srv.log.With().Str("connection", c.info.ID).Str("listener", c.on.name).Str("client", c.info.Client).Str("upstream", c.info.Upstream).Logger()
+	switch {
+	case err == nil || everyday(err) && why == "io":
+		log.Debug().AnErr("why", err).Msg("connection ended")
+	case c.srv.quiet(c.info.Client, why):
+	default:
+		log.Warn().Err(err).Str("reason", why).Msg("connection closed")
+	}
+}

@@ -1,0 +1,463 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	bufferSize = 64 << 10
+	spliceMin  = 256 << 10 // below this, copying through the buffer costs no more than setting up a splice
+)
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// action is what happens to a frame, decided from its first bytes.
+type action uint8
+
+const (
+	undecided   action = iota // more bytes are needed to decide
+	passOn                    // forward as it comes, at any size
+	holdWhole                 // needs the whole frame in memory
+	walkForward               // needs its structure only: held when it fits the buffer, else walked while it streams
+)
+
+// next is what a direction does after it has looked at its buffer.
+type next uint8
+
+const (
+	readMore   next = iota
+	endOfInput      // the source sent FIN
+	spliceRest      // the rest of a large frame goes socket to socket
+	streamRest      // the frame at the buffer's start is to be walked while it streams
+)
+
+// director decides about the frames of one direction. request.go and response.go are the two.
+type director interface {
+	// check looks at the size prefix, and at what else is there of the frame's first bytes.
+	check(first []byte, size int32) error
+	// begin is called once a frame with its header in p (all of it, or as much as has come), until it decides.
+	begin(p []byte, frame int) (action, error)
+	// whole returns what to send instead of frame, or nil to pass it on.
+	whole(frame []byte) ([]byte, error)
+	// stream walks a frame that does not fit the buffer, from its first byte.
+	stream(h *half, frame int) error
+	// written is told that the last bytes of n frames were written.
+	written(n int)
+	// headerSize is how many bytes begin wants at least, size prefix included.
+	headerSize() int
+}
+
+// half is one direction of a connection. It owns neither socket; conn closes both after both halves have returned.
+type half struct {
+	src, dst net.Conn
+	side     side // whose bytes src brings
+	d        director
+	send     func(p []byte) error // to dst
+	limits   *limits
+
+	buf      *[bufferSize]byte // nil while parked
+	sent     int               // buf[sent:r] is looked at and not written yet
+	r, w     int               // buf[r:w] is read and not looked at yet
+	skip     int               // bytes of the current frame that still pass without a look
+	act      action            // for the frame at r
+	frame    int               // its length with prefix
+	large    []byte            // a frame to be held whole that does not fit the buffer
+	kept     []byte            // what was left in the buffer when the direction parked
+	complete int               // frames passed since the last flush
+	deadline bool              // a read deadline is set
+	in       inq
+}
+
+// side names the peer an error belongs to.
+type side string
+
+const (
+	clientSide side = "client"
+	brokerSide side = "broker"
+)
+
+// step looks at what is in the buffer, frame by frame, until bytes or another way of moving them are needed.
+func (h *half) step() (next, error) {
+	for {
+		if h.skip > 0 {
+			n := min(h.skip, h.w-h.r)
+			h.r, h.skip = h.r+n, h.skip-n
+			if h.skip >= spliceMin && h.canSplice() {
+				return spliceRest, nil
+			}
+			if h.skip > 0 {
+				return readMore, nil
+			}
+			h.frameDone()
+		}
+		if h.large != nil {
+			if len(h.large) < h.frame {
+				return readMore, nil
+			}
+			if err := h.sendLarge(); err != nil {
+				return readMore, err
+			}
+			continue
+		}
+		if h.act == undecided {
+			if ok, err := h.begin(); err != nil || !ok {
+				return readMore, err
+			}
+		}
+		switch {
+		case h.act == passOn:
+			h.skip = h.frame
+		case h.frame <= h.w-h.r:
+			if err := h.whole(); err != nil {
+				return readMore, err
+			}
+		case h.frame <= bufferSize:
+			return readMore, nil
+		case h.act == walkForward:
+			return streamRest, nil
+		default:
+			if err := h.startLarge(); err != nil {
+				return readMore, err
+			}
+		}
+	}
+}
+
+// begin decides about the frame at r; false means that more bytes are needed first.
+func (h *half) begin() (bool, error) {
+	p := h.buf[h.r:h.w]
+	if len(p) < 4 {
+		return false, nil
+	}
+	size := int32(binary.BigEndian.Uint32(p))
+	if err := h.d.check(p, size); err != nil {
+		return false, err
+	}
+	if len(p) < h.d.headerSize() {
+		return false, nil
+	}
+	h.frame = int(size) + 4
+	act, err := h.d.begin(p[:min(len(p), h.frame)], h.frame)
+	if err != nil {
+		return false, err
+	}
+	if act == undecided && len(p) >= min(h.frame, bufferSize) {
+		return false, fmt.Errorf("%w: its header does not end within %d bytes", errBadFrame, len(p))
+	}
+	h.act = act
+	return act != undecided, nil
+}
+
+// whole lets the director see the frame at r, which is complete.
+func (h *half) whole() error {
+	instead, err := h.d.whole(h.buf[h.r : h.r+h.frame])
+	if err != nil {
+		return err
+	}
+	if instead == nil {
+		h.r += h.frame
+		h.frameDone()
+		return nil
+	}
+	if err := h.flush(); err != nil {
+		return err
+	}
+	h.r += h.frame
+	h.sent = h.r
+	if err := h.write(instead); err != nil {
+		return err
+	}
+	h.frameDone()
+	return nil
+}
+
+func (h *half) frameDone() {
+	h.act = undecided
+	h.complete++
+}
+
+// startLarge moves the frame at r into memory of its own, which grows as its bytes arrive.
+func (h *half) startLarge() error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	if err := h.limits.take(2 * bufferSize); err != nil {
+		return err
+	}
+	h.large = append(make([]byte, 0, 2*bufferSize), h.buf[h.r:h.w]...)
+	h.r, h.w, h.sent = 0, 0, 0
+	return nil
+}
+
+func (h *half) growLarge() error {
+	size := min(2*cap(h.large), h.frame)
+	if err := h.limits.take(size - cap(h.large)); err != nil {
+		return err
+	}
+	h.large = append(make([]byte, 0, size), h.large...)
+	return nil
+}
+
+func (h *half) sendLarge() error {
+	instead, err := h.d.whole(h.large)
+	if err != nil {
+		return err
+	}
+	if instead == nil {
+		instead = h.large
+	}
+	err = h.write(instead)
+	h.dropLarge()
+	h.frameDone()
+	return err
+}
+
+func (h *half) dropLarge() {
+	h.limits.give(cap(h.large))
+	h.large = nil
+}
+
+// room is where the next read goes. Looked-at bytes are written by then.
+func (h *half) room() ([]byte, error) {
+	if h.large != nil {
+		if len(h.large) == cap(h.large) {
+			if err := h.growLarge(); err != nil {
+				return nil, err
+			}
+		}
+		return h.large[len(h.large):min(cap(h.large), h.frame)], nil
+	}
+	if h.r > 0 {
+		h.w = copy(h.buf[:], h.buf[h.r:h.w])
+		h.r, h.sent = 0, 0
+	}
+	return h.buf[h.w:], nil
+}
+
+// got notes that n bytes were read into room.
+func (h *half) got(n int) {
+	if h.large != nil {
+		h.large = h.large[:len(h.large)+n]
+		return
+	}
+	h.w += n
+}
+
+// flush writes what was looked at, and lets the frames among it leave.
+func (h *half) flush() error {
+	if h.buf != nil && h.sent < h.r {
+		p := h.buf[h.sent:h.r]
+		h.sent = h.r
+		if err := h.write(p); err != nil {
+			return err
+		}
+	}
+	if h.complete > 0 {
+		h.d.written(h.complete)
+		h.complete = 0
+	}
+	return nil
+}
+
+// write sends p to the destination, and marks an error with its side.
+func (h *half) write(p []byte) error {
+	if err := h.send(p); err != nil {
+		return fmt.Errorf("write to %s: %w", h.side.other(), err)
+	}
+	return nil
+}
+
+func (s side) other() side {
+	if s == clientSide {
+		return brokerSide
+	}
+	return clientSide
+}
+
+// wake takes a buffer, with what was left when the direction parked.
+func (h *half) wake() {
+	if h.buf != nil {
+		return
+	}
+	h.buf = buffers.Get().(*[bufferSize]byte)
+	h.r, h.sent = 0, 0
+	h.w = copy(h.buf[:], h.kept)
+	h.kept = nil
+}
+
+// park flushes and gives the buffer back. What is left of an unfinished frame waits in memory of its size, and not for ever.
+func (h *half) park() error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	if h.buf != nil && h.r < h.w {
+		h.kept = append([]byte(nil), h.buf[h.r:h.w]...)
+	}
+	h.release()
+	waiting := h.kept != nil || h.large != nil
+	if waiting != h.deadline || h.large != nil { // a large frame has to make progress
+		h.deadline = waiting
+		at := time.Time{}
+		if waiting {
+			at = time.Now().Add(h.limits.headerTimeout)
+		}
+		return h.src.SetReadDeadline(at)
+	}
+	return nil
+}
+
+// release gives the buffer back to the pool.
+func (h *half) release() {
+	if h.buf != nil {
+		buffers.Put(h.buf)
+		h.buf = nil
+	}
+	h.r, h.w, h.sent = 0, 0, 0
+}
+
+// finish passes on what an ended source left: the bytes of an unfinished frame are nobody's to keep.
+func (h *half) finish() error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	rest := h.large
+	if h.buf != nil && h.large == nil {
+		rest = h.buf[h.r:h.w]
+	}
+	if len(rest) > 0 {
+		if err := h.write(rest); err != nil {
+			return err
+		}
+	}
+	h.close()
+	return nil
+}
+
+// close gives back what the half holds.
+func (h *half) close() {
+	h.release()
+	if h.large != nil {
+		h.dropLarge()
+	}
+}
+
+// more fills the buffer with at least one byte by a blocking read. For walks that stream, outside of the parked reading.
+func (h *half) more() error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	p, err := h.room()
+	if err != nil {
+		return err
+	}
+	n, err := h.src.Read(p)
+	h.got(n)
+	if n > 0 {
+		return nil
+	}
+	return h.readError(err)
+}
+
+// jump passes n bytes on without a look: what is buffered, then socket to socket.
+func (h *half) jump(n int) error {
+	buffered := min(n, h.w-h.r)
+	h.r += buffered
+	if n -= buffered; n == 0 {
+		return nil
+	}
+	if n >= spliceMin && h.canSplice() {
+		return h.splice(n)
+	}
+	for n > 0 {
+		if err := h.more(); err != nil {
+			return err
+		}
+		k := min(n, h.w-h.r)
+		h.r, n = h.r+k, n-k
+	}
+	return nil
+}
+
+// splice moves n bytes from source to destination in the kernel.
+func (h *half) splice(n int) error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	done, err := io.CopyN(h.dst, h.src, int64(n))
+	if done == int64(n) {
+		return nil
+	}
+	return h.readError(err)
+}
+
+// canSplice says whether both ends are TCP sockets, so that io.CopyN stays in the kernel.
+func (h *half) canSplice() bool {
+	_, a := h.src.(*net.TCPConn)
+	_, b := h.dst.(*net.TCPConn)
+	return a && b
+}
+
+func (h *half) readError(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read from %s: %w", h.side, err)
+}
+
+// other moves bytes by the way that step asked for, outside of the parked reading.
+func (h *half) other(n next) (err error) {
+	if h.deadline { // it was for the frame's beginning
+		h.deadline = false
+		if err := h.src.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+	}
+	if n == streamRest {
+		frame := h.frame
+		if err = h.d.stream(h, frame); err == nil {
+			h.frameDone()
+		}
+		return err
+	}
+	left := h.skip
+	if err = h.splice(left); err == nil {
+		h.skip = 0
+		h.frameDone()
+	}
+	return err
+}
+
+// scan returns a scanner over the frame at r, which streams: it passes bytes on as it goes. rest is how many bytes of the frame lie ahead.
+func (h *half) scan(frame int) (s *scanner, rest func() int) {
+	ahead := frame // bytes of the frame from h.r on
+	s = &scanner{}
+	window := func() {
+		s.p, s.at = h.buf[h.r:min(h.w, h.r+ahead)], 0
+		s.left = ahead - len(s.p)
+	}
+	commit := func() { h.r, ahead = h.r+s.at, ahead-s.at }
+	s.fill = func(n int) error {
+		commit()
+		defer window()
+		for h.w-h.r < n {
+			if err := h.more(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s.pass = func(n int) error {
+		commit()
+		defer window()
+		ahead -= n
+		return h.jump(n)
+	}
+	window()
+	return s, func() int { return ahead - s.at }
+}

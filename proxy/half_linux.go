@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// run forwards until the end of the source; nil after a clean one.
+func (h *half) run() error {
+	defer h.close()
+	if src, ok := h.src.(*net.TCPConn); ok {
+		return h.runTCP(src)
+	}
+	return h.runConn()
+}
+
+// runTCP waits for readability instead of in a read, so that a parked direction needs no buffer. One RawConn.Read call lasts as long
+// as nothing but small frames comes: its callback reads, looks and forwards, and returns false to park. The poller keeps an edge
+// that arrives meanwhile, so nothing is missed. A new call forgets edges, hence the read until EAGAIN (fresh).
+func (h *half) runTCP(src *net.TCPConn) error {
+	raw, err := src.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("%s: %w", h.side, err)
+	}
+	for {
+		var n next
+		var failed error
+		fresh := true
+		err := raw.Read(func(fd uintptr) bool {
+			var parked bool
+			n, parked, failed = h.pump(int(fd), &fresh)
+			return !parked
+		})
+		switch {
+		case failed != nil:
+			return failed
+		case errors.Is(err, os.ErrDeadlineExceeded) && h.deadline:
+			return h.tooSlow()
+		case err != nil:
+			return fmt.Errorf("read from %s: %w", h.side, err)
+		case n == endOfInput:
+			return h.finish()
+		}
+		if err := h.other(n); err != nil {
+			return err
+		}
+		if err := h.drain(); err != nil {
+			return err
+		}
+	}
+}
+
+// pump reads and forwards until the socket is empty (parked), or until bytes have to move in another way.
+func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
+	h.wake()
+	for {
+		p, err := h.room()
+		if err != nil {
+			return readMore, false, err
+		}
+		k, left, errno := h.in.recv(fd, p)
+		switch {
+		case errno == syscall.EAGAIN:
+			*fresh = false
+			err := h.park()
+			return readMore, err == nil, err
+		case errno == syscall.EINTR:
+			continue
+		case errno != 0:
+			return readMore, false, fmt.Errorf("read from %s: %w", h.side, os.NewSyscallError("recvmsg", errno))
+		case k == 0:
+			return endOfInput, false, nil
+		}
+		h.got(k)
+		if n, err = h.step(); err != nil || n != readMore {
+			return n, false, err
+		}
+		if err := h.flush(); err != nil {
+			return readMore, false, err
+		}
+		if !left && !*fresh {
+			err := h.park()
+			return readMore, err == nil, err
+		}
+	}
+}
+
+// sender returns the function that writes to c: at once where the socket has room, else through the connection, which parks. The
+// descriptor stays c's while the half runs, since conn closes sockets only after both halves have returned.
+func sender(c net.Conn) (func([]byte) error, error) {
+	through := func(p []byte) error { _, err := c.Write(p); return err }
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return through, nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	if err := raw.Control(func(f uintptr) { fd = int(f) }); err != nil {
+		return nil, err
+	}
+	return func(p []byte) error {
+		n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
+		switch {
+		case e == syscall.EAGAIN || e == syscall.EINTR:
+			n = 0
+		case e != 0:
+			return os.NewSyscallError("sendto", e)
+		}
+		if int(n) == len(p) {
+			return nil
+		}
+		return through(p[n:])
+	}, nil
+}
+
+const tcpInq = 36 // TCP_INQ, Linux 4.18; its control message has the same number
+
+// inq reads from a socket and learns in the same call whether anything is left: bytes, or a FIN that came with the last ones. Where the
+// kernel does not say, something may always be left.
+type inq struct {
+	tried, on bool
+	iov       syscall.Iovec
+	msg       syscall.Msghdr
+	control   [32]byte
+}
+
+func (q *inq) recv(fd int, p []byte) (n int, left bool, e syscall.Errno) {
+	if !q.tried {
+		q.tried = true
+		q.on = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, tcpInq, 1) == nil
+	}
+	q.iov.Base = &p[0]
+	q.iov.SetLen(len(p))
+	q.msg = syscall.Msghdr{Iov: &q.iov, Iovlen: 1, Control: &q.control[0]}
+	q.msg.SetControllen(len(q.control))
+	r, _, e := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&q.msg)), syscall.MSG_DONTWAIT)
+	if e != 0 {
+		return 0, false, e
+	}
+	left = true
+	if at := syscall.CmsgLen(0); q.on && int(q.msg.Controllen) >= at+4 {
+		left = *(*int32)(unsafe.Pointer(&q.control[at])) != 0
+	}
+	return int(r), left, 0
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package proxy
+
+import "net"
+
+// inq is Linux only.
+type inq struct{}
+
+// run forwards until the end of the source; nil after a clean one.
+func (h *half) run() error {
+	defer h.close()
+	return h.runConn()
+}
+
+func sender(c net.Conn) (func([]byte) error, error) {
+	return func(p []byte) error { _, err := c.Write(p); return err }, nil
+}

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ackproxy/ackproxy/codec"
+)
+
+// metrics are what an operator watches. Nothing that a client chooses becomes a label.
+type metrics struct {
+	connections *prometheus.GaugeVec   // side
+	total       *prometheus.CounterVec // side, result
+	decode      *prometheus.CounterVec // api, reason
+	nonKafka    *prometheus.CounterVec // kind
+	ended       *prometheus.CounterVec // reason
+	unmapped    *prometheus.CounterVec // api
+	upstream    *prometheus.HistogramVec
+	buffered    prometheus.GaugeFunc
+	frames      *frameCollector
+}
+
+func newMetrics(s *Server) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ackproxy_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ackproxy_connections", Help: "Open connections."}, []string{"side"}),
+		total:       counter("connections_total", "Connections opened, and those that could not be.", "side", "result"),
+		decode:      counter("decode_errors_total", "Frames that did not decode.", "api", "reason"),
+		nonKafka:    counter("non_kafka_connections_total", "Connections that spoke another protocol.", "kind"),
+		ended:       counter("connections_closed_total", "Connections that the proxy ended, by the rule that was broken.", "reason"),
+		unmapped:    counter("endpoints_removed_total", "Addresses removed from answers because no listener stands for them.", "api"),
+		upstream: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_upstream_seconds",
+			Help: "Time from an audited request to its answer.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"api"}),
+		buffered: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ackproxy_buffered_bytes", Help: "Bytes of frames held whole."},
+			func() float64 { return float64(s.limits.buffered.Load()) }),
+		frames: &frameCollector{srv: s},
+	}
+	return m
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.connections, m.total, m.decode, m.nonKafka, m.ended, m.unmapped, m.upstream, m.buffered, m.frames} {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *metrics) closed(why string) {
+	if why != "" && why != "io" {
+		m.ended.WithLabelValues(why).Inc()
+	}
+}
+
+const (
+	countedKeys     = int(codec.KeyUnregisterController) + 1
+	countedVersions = 24
+)
+
+// counts holds the frames of one listener by key and version: plain counters, since they are on every request's path. The last row is
+// for keys that Kafka has not assigned.
+type counts struct {
+	requests, responses [countedKeys + 1][countedVersions]atomic.Uint64
+}
+
+func count(table *[countedKeys + 1][countedVersions]atomic.Uint64, key, version int16) {
+	k, v := int(uint16(key)), int(uint16(version))
+	if k >= countedKeys {
+		k, v = countedKeys, 0
+	}
+	table[k][min(v, countedVersions-1)].Add(1)
+}
+
+// frameCollector turns every listener's counts into metrics at scrape time.
+type frameCollector struct{ srv *Server }
+
+var (
+	frameLabels   = []string{"listener", "node_id", "api", "api_version", "decoded", "answered_by"}
+	requestsDesc  = prometheus.NewDesc("ackproxy_requests_total", "Requests received.", frameLabels, nil)
+	forwardedDesc = prometheus.NewDesc("ackproxy_requests_forwarded_total", "Requests passed to a broker.", frameLabels, nil)
+	responsesDesc = prometheus.NewDesc("ackproxy_responses_total", "Responses passed to a client.", frameLabels, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (f *frameCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- requestsDesc
+	ch <- forwardedDesc
+	ch <- responsesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (f *frameCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, l := range f.srv.snapshot() {
+		f.table(ch, requestsDesc, l, &l.counts.requests)
+		f.table(ch, forwardedDesc, l, &l.counts.requests)
+		f.table(ch, responsesDesc, l, &l.counts.responses)
+	}
+}
+
+func (f *frameCollector) table(ch chan<- prometheus.Metric, desc *prometheus.Desc, l *listener, t *[countedKeys + 1][countedVersions]atomic.Uint64) {
+	for k := range t {
+		for v := range t[k] {
+			n := t[k][v].Load()
+			if n == 0 {
+				continue
+			}
+			name, decoded := codec.Name(int16(k)), strconv.FormatBool(f.srv.reads(int16(k)))
+			if k == countedKeys {
+				name = "unknown"
+			}
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n),
+				l.name, strconv.Itoa(int(l.node)), name, strconv.Itoa(v), decoded, "broker")
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// nodes knows where each broker is. Static configuration wins over the host pattern, which wins over what answers taught; what they
+// taught is kept in the state file, so that a restarted proxy serves the brokers' ports before anyone asks for metadata.
+type nodes struct {
+	mu      sync.RWMutex
+	static  map[int32]string
+	pattern string
+	learnt  map[int32]string
+	file    string // empty: kept in memory only
+}
+
+type stateFile struct {
+	Version int              `json:"version"`
+	Nodes   map[int32]string `json:"nodes"`
+}
+
+// loadNodes reads the state file and makes sure that it can be written.
+func loadNodes(cfg *Config) (*nodes, error) {
+	n := &nodes{static: cfg.Nodes, pattern: cfg.HostPattern, learnt: map[int32]string{}}
+	if cfg.StateDir == "" {
+		return n, nil
+	}
+	n.file = filepath.Join(cfg.StateDir, "nodes.json")
+	if err := os.MkdirAll(cfg.StateDir, 0o750); err != nil {
+		return nil, fmt.Errorf("state.dir: %w", err)
+	}
+	text, err := os.ReadFile(n.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("state.dir: %w", err)
+	default:
+		var s stateFile
+		if err := json.Unmarshal(text, &s); err != nil || s.Version != 1 {
+			return nil, fmt.Errorf("state.dir: %s is not a state file of version 1 (remove it to learn the nodes anew): %v", n.file, err)
+		}
+		if s.Nodes != nil {
+			n.learnt = s.Nodes
+		}
+	}
+	if err := n.save(); err != nil {
+		return nil, fmt.Errorf("state.dir: %w", err)
+	}
+	return n, nil
+}
+
+// save replaces the state file in one step. The caller holds the lock, or nobody else has n yet.
+func (n *nodes) save() error {
+	if n.file == "" {
+		return nil
+	}
+	text, err := json.Marshal(stateFile{Version: 1, Nodes: n.learnt})
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(n.file), "nodes-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // does nothing after the rename
+	_, err = tmp.Write(append(text, '\n'))
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), n.file)
+}
+
+// addr is where node id is dialled; false when nothing says.
+func (n *nodes) addr(id int32) (string, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if a, ok := n.static[id]; ok {
+		return a, true
+	}
+	if n.pattern != "" {
+		return strings.ReplaceAll(n.pattern, "{id}", strconv.Itoa(int(id))), true
+	}
+	a, ok := n.learnt[id]
+	return a, ok
+}
+
+// knows says whether learning addr for id would change nothing.
+func (n *nodes) knows(id int32, addr string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.learnt[id] == addr
+}
+
+// learn notes that an answer named addr for node id.
+func (n *nodes) learn(id int32, addr string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.learnt[id] = addr
+	return n.save()
+}
+
+// ids are the nodes that can be served without having seen an answer.
+func (n *nodes) ids() []int32 {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	all := map[int32]bool{}
+	for id := range n.static {
+		all[id] = true
+	}
+	for id := range n.learnt {
+		all[id] = true
+	}
+	var ids []int32
+	for id := range maps.Keys(all) {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// advertise learns where a broker is from an answer, and returns the address that clients are told instead. False means that no
+// listener of ours stands for the node: its address must not be passed on.
+func (s *Server) advertise(id int32, host string, port int32) (string, int32, bool) {
+	if id < 0 {
+		return "", -1, false
+	}
+	addr := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	if s.nodes.knows(id, addr) {
+		if l := s.node(id); l != nil {
+			return s.cfg.Advertise, l.port, true
+		}
+	}
+	if host != "" && !s.own(host, port) {
+		if err := s.nodes.learn(id, addr); err != nil {
+			s.log.Error().Err(err).Int32("node", id).Msg("state file not written: after a restart this node is unknown until an answer names it")
+		}
+		s.log.Info().Int32("node", id).Str("upstream", addr).Msg("learnt a broker's address")
+	}
+	if _, known := s.nodes.addr(id); !known {
+		if !s.quiet("node "+strconv.Itoa(int(id)), "loop") {
+			s.log.Error().Int32("node", id).Str("address", addr).
+				Msg("this broker advertises an address of ours: clients can't be led to it (let it advertise its own, or set upstream.nodes)")
+		}
+		return "", -1, false
+	}
+	l, err := s.listenNode(id)
+	if err != nil {
+		if !s.quiet("node "+strconv.Itoa(int(id)), "listen") {
+			s.log.Error().Err(err).Int32("node", id).Msg("no listener for this broker: it is left out of answers")
+		}
+		return "", -1, false
+	}
+	return s.cfg.Advertise, l.port, true
+}
+
+// own says whether an address is one of our listeners': learning it would make us dial ourselves.
+func (s *Server) own(host string, port int32) bool {
+	bind, _, _ := net.SplitHostPort(s.cfg.Bootstrap)
+	ours := host == s.cfg.Advertise || host == bind || host == "localhost"
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		ours = true
+	}
+	if !ours {
+		return false
+	}
+	for _, l := range s.snapshot() {
+		if l.port == port {
+			return true
+		}
+	}
+	return false
+}

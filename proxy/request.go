@@ -1,0 +1,225 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// need is what the answer to a request calls for, decided when the request passes.
+type need uint8
+
+const (
+	needEndpoints need = 1 << iota // it may carry addresses
+	needObserve                    // its verdict goes to the observers
+	needVersions                   // ApiVersions: keys and versions are clamped
+	needSASL                       // it settles a SASL exchange
+	bareToken                      // it is a SASL token without a header (SaslHandshake v0)
+)
+
+// requests decides about what a client sends. It belongs to the request loop.
+type requests struct {
+	c        *conn
+	h        *half
+	started  bool      // the first frame was looked at
+	software string    // what the client called itself in ApiVersions
+	sasl     saslState // of the exchange under way
+	key      int16     // of the frame that is held whole
+	version  int16
+}
+
+func (r *requests) headerSize() int {
+	if r.sasl.bare > 0 || r.c.relay.Load() {
+		return 4
+	}
+	return 12
+}
+
+func (r *requests) check(first []byte, size int32) error {
+	if !r.started {
+		if err := sniff(first); err != nil {
+			return err
+		}
+		r.started = true
+	}
+	if r.sasl.answered != nil { // what comes next depends on the answer to a SaslHandshake v0
+		if err := r.awaitHandshake(); err != nil {
+			return err
+		}
+	}
+	least := 10 // key, version, correlation id, and the length of a client id that may be null
+	if r.headerSize() == 4 {
+		least = 0
+	}
+	return r.c.srv.limits.frame(size, least)
+}
+
+func (r *requests) begin(p []byte, frame int) (action, error) {
+	if r.c.relay.Load() {
+		return passOn, nil
+	}
+	if r.sasl.bare > 0 {
+		r.sasl.bare--
+		return passOn, r.register(exchange{need: bareToken})
+	}
+	key, version := int16(binary.BigEndian.Uint16(p[4:])), int16(binary.BigEndian.Uint16(p[6:]))
+	x := exchange{correlationID: int32(binary.BigEndian.Uint32(p[8:])), key: key, version: version}
+	if key == codec.KeyProduce {
+		acks, ok, err := produceAcks(p, version, frame)
+		if err != nil || !ok {
+			return undecided, err
+		}
+		if acks == 0 { // owed no answer
+			count(&r.c.on.counts.requests, key, version)
+			return passOn, nil
+		}
+	}
+	if err := r.c.srv.offered(key, version, r.c.broker); err != nil {
+		return undecided, err
+	}
+	count(&r.c.on.counts.requests, key, version)
+	if r.c.srv.reads(key) || isSASL(key) || key == codec.KeyApiVersions {
+		r.key, r.version = key, version
+		return holdWhole, nil
+	}
+	x.need = carriesEndpoints(key, version)
+	return passOn, r.register(x)
+}
+
+// register enters x into the queue of pending exchanges. Where the queue is full it flushes and waits: that is the backpressure.
+func (r *requests) register(x exchange) error {
+	ok, err := r.c.pending.push(x, false)
+	if err == nil && !ok {
+		if err = r.h.flush(); err == nil {
+			_, err = r.c.pending.push(x, true)
+		}
+	}
+	return err
+}
+
+func (r *requests) written(int) {}
+
+func (r *requests) stream(*half, int) error {
+	return fmt.Errorf("%w: requests are not walked while they stream", errBadFrame)
+}
+
+// whole looks at a request that we can read. It never changes it.
+func (r *requests) whole(frame []byte) ([]byte, error) {
+	h, body, outcome, problem := codec.DecodeRequestHeader(frame, r.c.srv.cfg.TxnKey)
+	x := exchange{correlationID: int32(binary.BigEndian.Uint32(frame[8:])), key: r.key, version: r.version, need: carriesEndpoints(r.key, r.version)}
+	switch {
+	case outcome == codec.Anomalous: // the broker will close the connection
+		r.undecodable(&x, frame, problem)
+	case r.key == codec.KeyApiVersions:
+		x.need = needVersions
+		r.learnSoftware(frame[body:])
+	case r.key == codec.KeySASLHandshake:
+		r.handshake(&x, frame[body:])
+	case r.key == codec.KeySASLAuthenticate:
+		r.authenticate(&x, frame[body:])
+	case r.key == codec.KeyAddRaftVoter && !r.isTxn(frame, body):
+		r.admin(&x, frame, h, body)
+	case r.c.srv.carrier(r.key) == policy.TxnShareAcknowledge && !r.c.broker.armed.Load():
+		r.undecodable(&x, frame, &codec.Problem{Reason: "TxnShareAcknowledge is not armed for this broker (protocol.txn_share_acknowledge)", At: 4})
+	default:
+		r.share(&x, frame, h, body, outcome, problem)
+	}
+	return nil, r.register(x)
+}
+
+// share decodes a request that may carry acknowledgements, and keeps a copy of it for the observers where it does.
+func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body int, outcome codec.Outcome, problem *codec.Problem) {
+	x.need = needEndpoints
+	var req policy.Request
+	decodeShare(&req, r.c.srv.carrier(x.key), frame, body, x.version)
+	if req.Decode == codec.Exact && outcome == codec.Tolerated { // the header was
+		req.Decode, req.Problem = outcome, problem
+	}
+	if req.Decode == codec.Anomalous {
+		r.undecodable(x, frame, req.Problem)
+		return
+	}
+	if req.Decode == codec.Tolerated {
+		r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "tolerated").Inc()
+	}
+	if !req.ClosesSession() && !carriesAcknowledgements(&req) {
+		return
+	}
+	x.need |= needObserve
+	x.outcome = &policy.Outcome{Kind: policy.Acknowledgement}
+	mine := slices.Clone(frame) // frame is the loop's buffer
+	r.describe(&x.outcome.Request, mine)
+	x.outcome.Request.ClientID = clientID(mine, h)
+	decodeShare(&x.outcome.Request, req.Carrier, mine, body, x.version)
+	x.outcome.Request.Decode, x.outcome.Request.Problem = req.Decode, req.Problem
+}
+
+// describe fills in what does not depend on the message.
+func (r *requests) describe(req *policy.Request, frame []byte) {
+	req.Conn, req.Principal, req.Software = r.c.info, *r.c.principal.Load(), r.software
+	req.APIKey, req.APIVersion = r.key, r.version
+	req.CorrelationID = int32(binary.BigEndian.Uint32(frame[8:]))
+	req.Frame, req.Received = frame, time.Now()
+}
+
+// undecodable notes a frame that the broker will answer by closing the connection: it passes as it came.
+func (r *requests) undecodable(x *exchange, frame []byte, problem *codec.Problem) {
+	r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "anomalous").Inc()
+	if x.key != codec.KeyShareFetch && x.key != codec.KeyShareAcknowledge && x.key != r.c.srv.cfg.TxnKey {
+		return
+	}
+	x.need |= needObserve
+	x.outcome = &policy.Outcome{Kind: policy.Undecodable}
+	r.describe(&x.outcome.Request, slices.Clone(frame))
+	x.outcome.Request.Carrier = r.c.srv.carrier(x.key)
+	x.outcome.Request.Decode, x.outcome.Request.Problem = codec.Anomalous, problem
+}
+
+// admin notes an AddRaftVoter: it changes the quorum, and shares its key with a proposed acknowledgement. A body that only reads as that
+// proposal is one that we were not told to read.
+func (r *requests) admin(x *exchange, frame []byte, h codec.RequestHeader, body int) {
+	var m codec.AddRaftVoterRequest
+	outcome, problem := m.Decode(frame[body:], body, x.version)
+	if outcome == codec.Anomalous {
+		var txn codec.TxnShareAcknowledgeRequest
+		if as, _ := txn.Decode(frame[body:], body, 0); as != codec.Anomalous {
+			r.undecodable(x, frame, problem)
+			return
+		}
+		r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "anomalous").Inc()
+	}
+	x.need |= needObserve
+	x.outcome = &policy.Outcome{Kind: policy.AdminRequest}
+	mine := slices.Clone(frame)
+	r.describe(&x.outcome.Request, mine)
+	x.outcome.Request.ClientID = clientID(mine, h)
+	x.outcome.Request.Decode, x.outcome.Request.Problem = outcome, problem
+}
+
+// isTxn says whether a frame of key 80 is a TxnShareAcknowledge: only where that is armed, and where it does not read as AddRaftVoter.
+func (r *requests) isTxn(frame []byte, body int) bool {
+	if r.c.srv.cfg.TxnKey != codec.KeyAddRaftVoter || !r.c.broker.armed.Load() {
+		return false
+	}
+	var voter codec.AddRaftVoterRequest
+	outcome, _ := voter.Decode(frame[body:], body, r.version)
+	return outcome != codec.Exact
+}
+
+// learnSoftware reads what the client calls itself. ApiVersions itself is the broker's to answer, in any version.
+func (r *requests) learnSoftware(body []byte) {
+	m := kmsg.NewPtrApiVersionsRequest()
+	if r.version < 3 || r.version > m.MaxVersion() {
+		return
+	}
+	m.SetVersion(r.version)
+	if m.ReadFrom(body) == nil {
+		r.software = m.ClientSoftwareName + "/" + m.ClientSoftwareVersion
+	}
+}

@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// responses decides about what a broker answers. It belongs to the response loop. All it needs to know was decided with the request.
+type responses struct {
+	c       *conn
+	h       *half
+	started bool
+	x       exchange // whose answer is being looked at
+}
+
+func (r *responses) headerSize() int { return 4 }
+
+func (r *responses) check(first []byte, size int32) error {
+	if !r.started {
+		if err := sniff(first); err != nil {
+			return err
+		}
+		r.started = true
+	}
+	return r.c.srv.limits.frame(size, 0)
+}
+
+func (r *responses) begin(p []byte, frame int) (action, error) {
+	if r.c.relay.Load() {
+		return passOn, nil
+	}
+	if len(p) < min(8, frame) {
+		return undecided, nil
+	}
+	id := int32(0)
+	if frame >= 8 {
+		id = int32(binary.BigEndian.Uint32(p[4:]))
+	}
+	x, err := r.c.pending.match(id)
+	if err != nil {
+		return undecided, err
+	}
+	if frame < 8 && x.need&bareToken == 0 {
+		return undecided, fmt.Errorf("%w: an answer of %d bytes", errBadFrame, frame-4)
+	}
+	r.x = x
+	if x.need&bareToken == 0 {
+		count(&r.c.on.counts.responses, x.key, x.version)
+	}
+	switch {
+	case x.need&^bareToken == 0:
+		return passOn, nil
+	case streams(x.key):
+		return walkForward, nil
+	}
+	return holdWhole, nil
+}
+
+func (r *responses) written(n int) {
+	if !r.c.relay.Load() {
+		r.c.pending.finish(n)
+	}
+}
+
+// whole looks at an answer that is all there, and returns what to send instead, or nil.
+func (r *responses) whole(frame []byte) ([]byte, error) {
+	x := r.x
+	body, err := responseBody(frame, x)
+	if err != nil {
+		return nil, r.unread(err)
+	}
+	m := &mapper{srv: r.c.srv, api: codec.Name(x.key)}
+	var instead []byte
+	switch {
+	case x.need&needVersions != 0:
+		return r.versions(frame, body)
+	case x.need&needSASL != 0:
+		return nil, r.saslAnswer(x, frame[body:])
+	case streams(x.key):
+		instead, err = r.tailed(m, frame, body)
+	case x.key == codec.KeyShareAcknowledge:
+		instead, err = r.shareAcknowledge(m, frame, body)
+	case hasAddresses(x.key):
+		instead, err = m.addresses(x, frame, body)
+	case x.key == codec.KeyAddRaftVoter && (x.outcome == nil || x.outcome.Kind != policy.Acknowledgement):
+		err = r.addRaftVoter(frame, body)
+	default:
+		instead, err = r.txnShareAcknowledge(m, frame, body)
+	}
+	if err != nil {
+		return nil, r.unread(err)
+	}
+	return instead, nil
+}
+
+// hasAddresses names the answers that kmsg reads for us.
+func hasAddresses(key int16) bool {
+	return key == codec.KeyMetadata || key == codec.KeyFindCoordinator || key == codec.KeyDescribeCluster
+}
+
+// addresses rewrites an answer that lists brokers.
+func (m *mapper) addresses(x exchange, frame []byte, body int) ([]byte, error) {
+	var answer kmsg.Response
+	var err error
+	switch x.key {
+	case codec.KeyMetadata:
+		answer, err = m.metadata(x.version, frame[body:])
+	case codec.KeyFindCoordinator:
+		answer, err = m.findCoordinator(x.version, frame[body:])
+	case codec.KeyDescribeCluster:
+		answer, err = m.describeCluster(x.version, frame[body:])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sized(answer.AppendTo(append(make([]byte, 0, len(frame)+64), frame[:body]...))), nil
+}
+
+// responseBody is where the body of an answer starts.
+func responseBody(frame []byte, x exchange) (int, error) {
+	version, ok := codec.ResponseHeaderVersion(x.key, x.version)
+	if !ok {
+		version = 1 // of our keys only TxnShareAcknowledge may be one that Kafka has not assigned
+	}
+	if version == 0 {
+		return 8, nil
+	}
+	s := &scanner{p: frame, at: 8}
+	s.tags(nil)
+	return s.at, s.err
+}
+
+// unread ends a connection on whose answers we cannot keep our word: an address might be in there.
+func (r *responses) unread(err error) error {
+	r.c.srv.metrics.decode.WithLabelValues(codec.Name(r.x.key), "response").Inc()
+	if r.x.outcome != nil {
+		r.x.outcome.Reply = policy.Reply{State: policy.Unreadable, Received: time.Now()}
+		r.c.srv.observe(r.x.outcome)
+	}
+	return fmt.Errorf("%w: %s v%d: %w", errUnread, codec.Name(r.x.key), r.x.version, err)
+}
+
+// verdict hands the broker's answer to the observers.
+func (r *responses) verdict(reply policy.Reply) {
+	if r.x.outcome == nil {
+		return
+	}
+	reply.State, reply.Received = policy.Answered, time.Now()
+	r.x.outcome.Reply = reply
+	r.c.srv.observe(r.x.outcome)
+}
+
+// tailed looks at a Produce, Fetch or ShareFetch answer in memory.
+func (r *responses) tailed(m *mapper, frame []byte, body int) ([]byte, error) {
+	a := &answer{collect: r.x.outcome != nil}
+	s := &scanner{p: frame, at: body}
+	if err := a.walk(s, r.x.key, r.x.version); err != nil {
+		return nil, err
+	}
+	instead, err := m.rewriteTail(frame, s.at, r.x.key, a)
+	if err != nil {
+		return nil, err
+	}
+	r.verdict(a.reply)
+	return instead, nil
+}
+
+// stream walks an answer that does not fit the buffer: its records pass as they come, and its endpoints are rewritten at equal size,
+// since the size has been sent by then.
+func (r *responses) stream(h *half, frame int) error {
+	body, err := responseBody(h.buf[h.r:h.w], r.x)
+	if err != nil {
+		return r.unread(err)
+	}
+	a := &answer{collect: r.x.outcome != nil}
+	s, rest := h.scan(frame)
+	s.at = body
+	if err = a.walk(s, r.x.key, r.x.version); err == nil {
+		err = r.streamTail(h, s, rest, a)
+	}
+	if errors.Is(err, errBadFrame) {
+		err = r.unread(err)
+	}
+	return err
+}
+
+// streamTail rewrites the end of a streamed answer where it lies in the buffer.
+func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) error {
+	size := rest()
+	if size > bufferSize {
+		return fmt.Errorf("%w: %d bytes after the last topic", errBadFrame, size)
+	}
+	if size > 0 && !s.need(size) {
+		return s.err
+	}
+	at := h.r + s.at
+	t, err := readTail(r.x.key, h.buf[at:at+size])
+	if err != nil {
+		return err
+	}
+	m := &mapper{srv: r.c.srv, api: codec.Name(r.x.key)}
+	if m.mapTail(t) {
+		fitted, ok := t.fit(size)
+		if !ok {
+			return fmt.Errorf("%w: no room for an answer's end of %d bytes", errBadFrame, size)
+		}
+		copy(h.buf[at:], fitted)
+	}
+	h.r = at + size
+	r.verdict(a.reply)
+	return nil
+}
+
+func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
+	var a codec.ShareAcknowledgeResponse
+	if outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome == codec.Anomalous {
+		return nil, problem
+	}
+	var instead []byte
+	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed {
+		b := a
+		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
+		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
+	}
+	if r.x.outcome != nil {
+		reply := policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage), LockTimeoutMs: a.AcquisitionLockTimeoutMs}
+		reply.Partitions = results(a.Responses)
+		r.verdict(reply)
+	}
+	return instead, nil
+}
+
+func (r *responses) txnShareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
+	var a codec.TxnShareAcknowledgeResponse
+	if outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome == codec.Anomalous {
+		return nil, problem
+	}
+	var instead []byte
+	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed {
+		b := a
+		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
+		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
+	}
+	r.verdict(policy.Reply{ErrorCode: a.ErrorCode, Partitions: results(a.Responses)})
+	return instead, nil
+}
+
+// results copies the partitions' verdicts out of an answer.
+func results(topics codec.Array[codec.AckResultTopic]) []policy.PartitionResult {
+	var all []policy.PartitionResult
+	for topic := range topics.All() {
+		for p := range topic.Partitions.All() {
+			all = append(all, policy.PartitionResult{TopicID: topic.TopicID, Partition: p.PartitionIndex, ErrorCode: p.ErrorCode, ErrorMessage: string(p.ErrorMessage)})
+		}
+	}
+	return all
+}
+
+func (r *responses) addRaftVoter(frame []byte, body int) error {
+	var a codec.AddRaftVoterResponse
+	switch outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome {
+	case codec.Anomalous:
+		return problem
+	case codec.Opaque: // a version to come; there are no addresses in this answer
+		return nil
+	}
+	r.verdict(policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage)})
+	return nil
+}

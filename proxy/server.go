@@ -1,0 +1,343 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// Server listens for clients and carries each connection to its broker. It owns its listeners and all connections.
+type Server struct {
+	cfg     Config
+	log     zerolog.Logger
+	limits  limits
+	metrics *metrics
+	nodes   *nodes
+	names   *lru.Cache[codec.UUID, string] // topic names, from Metadata that passed
+	told    *lru.Cache[string, time.Time]  // when a problem was last logged, by who and what
+	ids     atomic.Uint64
+	reached atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
+	turn    atomic.Uint64
+	wrap    func(net.Conn) net.Conn // tests use it to hide TCP; nil otherwise
+
+	mu        sync.Mutex
+	listeners map[int32]*listener // by node id; bootstrapNode is the bootstrap listener
+	conns     map[*conn]struct{}
+	brokers   map[string]*brokerState // by the address that is dialled
+	serving   bool
+	stopped   bool
+	work      sync.WaitGroup // accept loops, connections, the prober
+	stop      context.CancelFunc
+	ctx       context.Context // ends when the server stops
+}
+
+// bootstrapNode stands for "any bootstrap broker" where a node id is expected.
+const bootstrapNode int32 = -1
+
+// listener is one port of ours, which leads to exactly one broker, or to any bootstrap broker.
+type listener struct {
+	name   string
+	node   int32
+	port   int32
+	ln     net.Listener
+	counts counts
+}
+
+// ListenerInfo says where a listener is and where it leads.
+type ListenerInfo struct{ Name, Addr, Upstream string }
+
+// brokerState is what is known of one broker, shared by all connections to it.
+type brokerState struct {
+	addr  string
+	armed atomic.Bool // its latest ApiVersions answer offers TxnShareAcknowledge
+}
+
+// New binds the bootstrap listener and one for every node that is known, and makes sure that the state directory can be written. It
+// serves nothing yet. After an error nothing is left behind.
+func New(cfg Config) (*Server, error) {
+	fillDefaults(&cfg)
+	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c },
+		listeners: map[int32]*listener{}, conns: map[*conn]struct{}{}, brokers: map[string]*brokerState{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.limits = limits{maxFrame: cfg.MaxFrame, headerTimeout: cfg.HeaderTimeout, maxBuffered: cfg.MaxBuffered}
+	s.names, _ = lru.New[codec.UUID, string](16384)
+	s.told, _ = lru.New[string, time.Time](1024)
+	s.metrics = newMetrics(s)
+	var err error
+	if s.nodes, err = loadNodes(&cfg); err != nil {
+		return nil, err
+	}
+	if _, err = s.listen(bootstrapNode, "bootstrap", cfg.Bootstrap); err == nil {
+		for _, id := range s.nodes.ids() {
+			if _, err = s.listenNode(id); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil && cfg.Registerer != nil {
+		err = s.metrics.register(cfg.Registerer)
+	}
+	if err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	return s, nil
+}
+
+func fillDefaults(c *Config) {
+	d := Defaults()
+	c.DialTimeout = cmp.Or(c.DialTimeout, d.DialTimeout)
+	c.MaxFrame = cmp.Or(c.MaxFrame, d.MaxFrame)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, d.MaxInFlight)
+	c.MaxBuffered = cmp.Or(c.MaxBuffered, d.MaxBuffered)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, d.HeaderTimeout)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
+	c.TxnArm = cmp.Or(c.TxnArm, d.TxnArm)
+}
+
+// listen binds addr for node, unless it is bound already, and starts accepting if the server does.
+func (s *Server) listen(node int32, name, addr string) (*listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.listeners[node]; l != nil {
+		return l, nil
+	}
+	if s.stopped {
+		return nil, net.ErrClosed
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listener %s: %w", name, err)
+	}
+	l := &listener{name: name, node: node, ln: ln, port: int32(ln.Addr().(*net.TCPAddr).Port)}
+	s.listeners[node] = l
+	if s.serving {
+		s.accept(l)
+	}
+	return l, nil
+}
+
+// listenNode binds the port that stands for a broker: a function of its id, so that it is the same on every replica and after every
+// restart. With a base of 0 any free port is taken.
+func (s *Server) listenNode(id int32) (*listener, error) {
+	port := 0
+	if base := s.cfg.BrokerPortsBase; base != 0 {
+		port = base + int(id)
+	}
+	if port > 65535 {
+		return nil, fmt.Errorf("node %d: port %d is above 65535 (lower listen.broker_ports.base)", id, port)
+	}
+	host, _, err := net.SplitHostPort(s.cfg.Bootstrap)
+	if err != nil {
+		return nil, fmt.Errorf("listen.bootstrap: %w", err)
+	}
+	return s.listen(id, "broker-"+strconv.Itoa(int(id)), net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// node is the listener that stands for a broker, or nil.
+func (s *Server) node(id int32) *listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listeners[id]
+}
+
+func (s *Server) snapshot() []*listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*listener
+	for _, l := range s.listeners {
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b *listener) int { return int(a.node - b.node) })
+	return all
+}
+
+// Addr is the address of the bootstrap listener.
+func (s *Server) Addr() string { return s.node(bootstrapNode).ln.Addr().String() }
+
+// Listeners says where every listener is and where it leads, the bootstrap listener first.
+func (s *Server) Listeners() []ListenerInfo {
+	var infos []ListenerInfo
+	for _, l := range s.snapshot() {
+		infos = append(infos, ListenerInfo{Name: l.name, Addr: l.ln.Addr().String(), Upstream: fmt.Sprint(s.targets(l))})
+	}
+	return infos
+}
+
+// Serve accepts connections until ctx ends or Shutdown is called, and waits for nothing but the accept loops' end.
+func (s *Server) Serve(ctx context.Context) error {
+	s.mu.Lock()
+	if s.stopped || s.serving {
+		s.mu.Unlock()
+		return errors.New("server is stopped, or serves already")
+	}
+	s.serving = true
+	for _, l := range s.listeners {
+		s.accept(l)
+	}
+	s.work.Go(s.probe)
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	s.closeListeners()
+	return nil
+}
+
+// accept starts l's accept loop. The caller holds s.mu.
+func (s *Server) accept(l *listener) {
+	s.work.Go(func() {
+		wait := 5 * time.Millisecond
+		for {
+			c, err := l.ln.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil { // out of descriptors is not the end: others may be given back
+				if !s.quiet(l.name, "accept") {
+					s.log.Error().Err(err).Str("listener", l.name).Msg("accept failed, trying again")
+				}
+				s.metrics.total.WithLabelValues("client", "accept_error").Inc()
+				s.sleep(wait)
+				wait = min(2*wait, time.Second)
+				continue
+			}
+			wait = 5 * time.Millisecond
+			s.work.Go(func() { s.handle(l, c) })
+		}
+	})
+}
+
+// handle dials the broker for a client and carries the connection. It owns client.
+func (s *Server) handle(l *listener, client net.Conn) {
+	broker, state, err := s.dial(l)
+	if err != nil {
+		s.metrics.total.WithLabelValues("broker", "dial_error").Inc()
+		if !s.quiet(l.name, "dial") {
+			s.log.Warn().Err(err).Str("listener", l.name).Msg("upstream not reached: clients are closed until it is")
+		}
+		client.Close()
+		return
+	}
+	s.metrics.total.WithLabelValues("client", "ok").Inc()
+	s.metrics.total.WithLabelValues("broker", "ok").Inc()
+	setKeepAlive(client)
+	c := newConn(s, l, s.wrap(client), s.wrap(broker), state)
+	if !s.enter(c) {
+		client.Close()
+		broker.Close()
+		return
+	}
+	c.report(c.run())
+	s.leave(c)
+}
+
+func (s *Server) enter(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.metrics.connections.WithLabelValues("client").Inc()
+	s.metrics.connections.WithLabelValues("broker").Inc()
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.metrics.connections.WithLabelValues("client").Dec()
+	s.metrics.connections.WithLabelValues("broker").Dec()
+}
+
+func (s *Server) closeListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving = false
+	for _, l := range s.listeners {
+		l.ln.Close()
+	}
+}
+
+// Shutdown stops accepting and waits until all connections are closed, at most for the drain time-out or until ctx ends; then it closes
+// what is left. It returns an error when something was.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.closeListeners()
+	s.stop()
+	idle := make(chan struct{})
+	go func() { s.work.Wait(); close(idle) }()
+	late := time.NewTimer(s.cfg.DrainTimeout)
+	defer late.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	left := len(s.conns)
+	for c := range s.conns {
+		c.fail(errDrained)
+	}
+	s.mu.Unlock()
+	<-idle
+	if left == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d connections", errDrained, left)
+}
+
+// TopicName is the name of a topic whose id was seen in a Metadata answer.
+func (s *Server) TopicName(id codec.UUID) (string, bool) { return s.names.Get(id) }
+
+// observe hands an outcome to every observer.
+func (s *Server) observe(o *policy.Outcome) {
+	if o.Kind == policy.Acknowledgement && o.Reply.State == policy.Answered {
+		s.metrics.upstream.WithLabelValues(codec.Name(o.Request.APIKey)).Observe(o.Reply.Received.Sub(o.Request.Received).Seconds())
+	}
+	for _, each := range s.cfg.Observers {
+		each.Observe(o)
+	}
+}
+
+// quiet says whether the same problem of the same peer was logged within the last minute; if not, it notes it.
+func (s *Server) quiet(who, what string) bool {
+	if host, _, err := net.SplitHostPort(who); err == nil {
+		who = host
+	}
+	key, now := who+" "+what, time.Now()
+	if last, ok := s.told.Get(key); ok && now.Sub(last) < time.Minute {
+		return true
+	}
+	s.told.Add(key, now)
+	return false
+}
+
+// sleep waits for d, or until the server stops.
+func (s *Server) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// decodeShare reads the acknowledgements of a request, whichever message carries them. The views in req point into frame.
+func decodeShare(req *policy.Request, carrier policy.Carrier, frame []byte, body int, version int16) {
+	req.Carrier = carrier
+	switch carrier {
+	case policy.ShareFetch:
+		var m codec.ShareFetchRequest
+		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
+		req.GroupID, req.MemberID, req.SessionEpoch, req.RenewAck, req.Topics = m.GroupID, m.MemberID, m.ShareSessionEpoch, m.IsRenewAck, m.Topics
+	case policy.ShareAcknowledge:
+		var m codec.ShareAcknowledgeRequest
+		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
+		req.GroupID, req.MemberID, req.SessionEpoch, req.RenewAck, req.Topics = m.GroupID, m.MemberID, m.ShareSessionEpoch, m.IsRenewAck, m.Topics
+	case policy.TxnShareAcknowledge:
+		var m codec.TxnShareAcknowledgeRequest
+		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
+		req.GroupID, req.MemberID, req.Topics = m.GroupID, m.MemberID, m.Topics
+	}
+}
+
+// carriesAcknowledgements says whether any partition of the request names offsets.
+func carriesAcknowledgements(req *policy.Request) bool {
+	for topic := range req.Topics.All() {
+		for partition := range topic.Partitions.All() {
+			if partition.Batches.Len() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clientID is the header's client id as a view into frame, a copy of the frame that h was read from.
+func clientID(frame []byte, h codec.RequestHeader) []byte {
+	if h.ClientID == nil {
+		return nil
+	}
+	return frame[14 : 14+len(h.ClientID)]
+}
+
+// carrier says which message of acknowledgements a key stands for.
+func (s *Server) carrier(key int16) policy.Carrier {
+	switch key {
+	case codec.KeyShareFetch:
+		return policy.ShareFetch
+	case codec.KeyShareAcknowledge:
+		return policy.ShareAcknowledge
+	}
+	return policy.TxnShareAcknowledge
+}
+
+// reads says whether requests of a key are decoded.
+func (s *Server) reads(key int16) bool {
+	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || key == s.cfg.TxnKey
+}
+
+// produceAcks reads the acks of a Produce request of frame bytes, of which p has come; false when p ends before it. Only requests with
+// acks 0 are owed no answer.
+func produceAcks(p []byte, version int16, frame int) (acks int16, ok bool, err error) {
+	s := scanner{p: p, at: 12, left: frame - len(p)}
+	s.skip(max(0, int(s.int16()))) // client id, an old nullable string in every version
+	switch {
+	case version >= 9:
+		s.tags(nil)
+		s.text() // transactional id
+	case version >= 3:
+		s.skip(max(0, int(s.int16())))
+	}
+	acks = s.int16()
+	if s.err == errMore {
+		return 0, false, nil
+	}
+	return acks, s.err == nil, s.err
+}
