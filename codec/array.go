@@ -11,37 +11,66 @@ type element interface {
 		AcquiredRecord | NodeEndpoint | Listener
 }
 
-// walkAny walks one element or message. A switch over concrete types, not an interface method: calls through an interface would
-// move every element to the heap.
-func walkAny(w *walker, v any) {
+// walkAll walks v n times over, as the elements of an array follow each other. A switch over concrete types, not an interface method:
+// calls through an interface would move every element to the heap.
+func walkAll(w *walker, v any, n int) {
 	switch v := v.(type) {
 	case *int32:
-		w.int32("", v)
+		for w.more(&n) {
+			w.int32("", v)
+		}
 	case *AckTopic:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *AckPartition:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *AckBatch:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *ForgottenTopic:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *AckResultTopic:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *AckResult:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *FetchResultTopic:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *FetchResult:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *AcquiredRecord:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *NodeEndpoint:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	case *Listener:
-		v.walk(w)
+		for w.more(&n) {
+			v.walk(w)
+		}
 	default:
-		walkMessage(w, v)
+		panic("codec: an element without a case in walkAll")
 	}
+}
+
+func (w *walker) more(n *int) bool {
+	*n--
+	return *n >= 0 && !w.stopped
 }
 
 // Array is a view of an array in a frame, or an array built with Append; the zero value is empty. It holds bytes, not elements: the
@@ -68,7 +97,7 @@ func each[T element](a Array[T], yield func(T) bool) {
 	w := a.reader()
 	var e T
 	for range a.n {
-		walkAny(&w, &e)
+		walkAll(&w, &e, 1)
 		if w.stopped || !yield(e) {
 			return
 		}
@@ -87,7 +116,7 @@ func (a *Array[T]) Append(e T) {
 		}
 	}
 	w := walker{appending: true, out: a.raw, layout: builtLayout}
-	walkAny(&w, &e)
+	walkAll(&w, &e, 1)
 	a.raw = w.out
 	a.n++
 }
@@ -110,9 +139,7 @@ func array[T element](w *walker, name string, a *Array[T], size int) {
 		w.leave()
 	} else {
 		var e T
-		for i := 0; i < n && !w.stopped; i++ {
-			walkAny(w, &e)
-		}
+		walkAll(w, &e, n)
 	}
 	*a = Array[T]{raw: w.in[start:w.pos:w.pos], n: int32(n), layout: w.layout}
 }
@@ -120,7 +147,7 @@ func array[T element](w *walker, name string, a *Array[T], size int) {
 func appendArray[T element](w *walker, a *Array[T]) {
 	w.out = binary.AppendUvarint(w.out, uint64(a.n)+1)
 	for e := range a.All() {
-		walkAny(w, &e)
+		walkAll(w, &e, 1)
 	}
 }
 
@@ -134,7 +161,7 @@ func walkCarefully[T element](w *walker, a *Array[T], n int) {
 		if !plain {
 			w.openField(Field{At: w.pos, Type: Struct})
 		}
-		walkAny(w, &e)
+		walkAll(w, &e, 1)
 		if !plain {
 			w.closeField()
 		}
@@ -144,6 +171,6 @@ func walkCarefully[T element](w *walker, a *Array[T], n int) {
 
 // openArray is undone by leave.
 func (w *walker) openArray(name string, at, n int) {
-	w.openField(Field{Name: name, At: at, Type: CompactArray, Value: int64(n)})
+	w.openField(Field{Name: name, At: at, Len: w.pos - at, Type: CompactArray, Value: int64(n)})
 	w.care.path = append(w.care.path, level{name: name, index: -1})
 }

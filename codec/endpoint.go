@@ -11,7 +11,7 @@ type LeaderIDAndEpoch struct {
 func NoLeader() LeaderIDAndEpoch { return LeaderIDAndEpoch{LeaderID: -1, LeaderEpoch: -1} }
 
 func (l *LeaderIDAndEpoch) none() bool {
-	return l.LeaderID == -1 && l.LeaderEpoch == -1 && l.Tags.Len() == 0
+	return l.LeaderID == -1 && l.LeaderEpoch == -1 && len(l.Tags.raw) == 0
 }
 
 func (l *LeaderIDAndEpoch) walk(w *walker) {

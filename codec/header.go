@@ -20,20 +20,31 @@ func DecodeRequestHeader(frame []byte, txnKey int16) (h RequestHeader, body int,
 	w := walker{fast: payload, in: payload, strict: true}
 	h.walk(&w)
 	if w.stopped {
-		h, w, o, p = h.decodeCarefully(payload, nil)
+		return h.decodeCarefully(payload, nil)
 	}
-	if o != Anomalous && h.Version < 0 {
-		o = Opaque
-	}
-	return h, 4 + w.pos, o, p
+	return h, 4 + w.pos, h.outcome(Exact), nil
 }
 
-func (h RequestHeader) decodeCarefully(payload []byte, tr Tracer) (RequestHeader, walker, Outcome, *Problem) {
+func (h RequestHeader) decodeCarefully(payload []byte, tr Tracer) (RequestHeader, int, Outcome, *Problem) {
 	h = RequestHeader{Version: h.Version}
-	c := &care{at: 4, tracer: tr}
-	w := walker{in: payload, care: c}
-	h.walk(&w)
-	return h, w, c.outcome, c.problem
+	w := walkHeader(payload, tr, h.walk)
+	return h, 4 + w.pos, h.outcome(w.care.outcome), w.care.problem
+}
+
+func (h *RequestHeader) outcome(o Outcome) Outcome {
+	if h.Version < 0 && o == Exact {
+		return Opaque
+	}
+	return o
+}
+
+// walkHeader reads a header carefully.
+func walkHeader(payload []byte, tr Tracer, walk func(*walker)) *walker {
+	w := &walker{in: payload, care: &care{at: 4, tracer: tr}}
+	w.openField(Field{Name: "header", Type: Struct})
+	walk(w)
+	w.closeField()
+	return w
 }
 
 // requestHeaderVersion is -1 for keys that are not known.
@@ -85,17 +96,15 @@ func DecodeResponseHeader(frame []byte, version int8) (h ResponseHeader, body in
 	w := walker{fast: payload, in: payload, strict: true}
 	h.walk(&w)
 	if w.stopped {
-		h, w, o, p = h.decodeCarefully(payload, nil)
+		return h.decodeCarefully(payload, nil)
 	}
-	return h, 4 + w.pos, o, p
+	return h, 4 + w.pos, Exact, nil
 }
 
-func (h ResponseHeader) decodeCarefully(payload []byte, tr Tracer) (ResponseHeader, walker, Outcome, *Problem) {
+func (h ResponseHeader) decodeCarefully(payload []byte, tr Tracer) (ResponseHeader, int, Outcome, *Problem) {
 	h = ResponseHeader{Version: h.Version}
-	c := &care{at: 4, tracer: tr}
-	w := walker{in: payload, care: c}
-	h.walk(&w)
-	return h, w, c.outcome, c.problem
+	w := walkHeader(payload, tr, h.walk)
+	return h, 4 + w.pos, w.care.outcome, w.care.problem
 }
 
 // Append appends the header, without a size prefix.

@@ -6,7 +6,7 @@ type message interface {
 		AddRaftVoterResponse | TxnShareAcknowledgeRequest | TxnShareAcknowledgeResponse
 }
 
-// walkMessage is walkAny for messages, with the highest version that each walk knows.
+// walkMessage is walkAll for messages.
 func walkMessage(w *walker, m any) {
 	switch m := m.(type) {
 	case *ShareFetchRequest:
@@ -26,20 +26,19 @@ func walkMessage(w *walker, m any) {
 	case *TxnShareAcknowledgeResponse:
 		m.walk(w)
 	default:
-		panic("codec: a type without a case in walkAny or walkMessage")
+		panic("codec: a message without a case in walkMessage")
 	}
 }
 
 // decode reads a body that begins at byte at of its frame: fast and strictly first, and only if that does not go through a second time,
 // carefully, to say why. Nothing but Exact and Tolerated leaves anything in m.
 func decode[M message](m *M, body []byte, at int, version, highest int16) (Outcome, *Problem) {
-	var zero M
 	if version < 0 || version > highest {
-		*m = zero
+		*m = *new(M)
 		return Opaque, nil
 	}
 	w := walker{fast: body, in: body, version: version, strict: true}
-	walkAny(&w, m)
+	walkMessage(&w, m)
 	if !w.stopped && w.pos == len(body) {
 		return Exact, nil
 	}
@@ -49,18 +48,18 @@ func decode[M message](m *M, body []byte, at int, version, highest int16) (Outco
 
 // decodeCarefully also says how many bytes the message took.
 func decodeCarefully[M message](m *M, body []byte, at int, version int16, tr Tracer) (Outcome, *Problem, int) {
-	var zero M
-	*m = zero
-	c := &care{at: at, tracer: tr}
-	w := walker{in: body, version: version, care: c}
-	walkAny(&w, m)
+	*m = *new(M)
+	w := walker{in: body, version: version, care: &care{at: at, tracer: tr}}
+	w.openField(Field{Name: "fields", Type: Struct})
+	walkMessage(&w, m)
+	w.closeField()
 	if left := len(body) - w.pos; left > 0 {
 		w.tolerate("", w.pos, "%d bytes left after the body", left)
 	}
-	if c.outcome == Anomalous {
-		*m = zero
+	if w.care.outcome == Anomalous {
+		*m = *new(M)
 	}
-	return c.outcome, c.problem, w.pos
+	return w.care.outcome, w.care.problem, w.pos
 }
 
 // encode appends a message's canonical encoding. A version that Decode does not know is a mistake of the caller.
@@ -69,6 +68,6 @@ func encode[M message](m *M, dst []byte, version, highest int16) []byte {
 		panic("codec: Append of a version that does not exist")
 	}
 	w := walker{appending: true, out: dst, version: version}
-	walkAny(&w, m)
+	walkMessage(&w, m)
 	return w.out
 }

@@ -23,9 +23,6 @@ func (o Outcome) String() string {
 
 var outcomes = [...]string{"exact", "tolerated", "anomalous", "opaque"}
 
-// worse is the outcome of a whole whose two parts came out as a and b. Opaque is for the whole to say, not for a part.
-func worse(a, b Outcome) Outcome { return max(a, b) }
-
 // Problem is why a frame is Anomalous, or the first reason why it is Tolerated.
 type Problem struct {
 	Reason string // a short sentence: "short read: 16 bytes wanted, 3 left"

@@ -36,11 +36,11 @@ func (w *walker) uvarint(name string) (uint32, bool) {
 		}
 		w.pos = at + i + 1
 		if b == 0 && i > 0 {
-			w.tolerate(name, at, "uvarint of %d bytes is longer than needed", i+1)
+			w.tolerate(name, at, "uvarint not minimal: %d bytes", i+1)
 		}
 		return v, !w.stopped
 	}
-	w.fail(name, at, "uvarint of more than 32 bits")
+	w.fail(name, at, "uvarint over 32 bits")
 	return 0, false
 }
 
@@ -60,10 +60,10 @@ func (w *walker) count(name string, size int) (int, bool) {
 	switch left := len(w.in) - w.pos; {
 	case n == 0:
 		w.fail(name, at, "null for a non-nullable array")
+	case int(n-1) > left/size:
+		w.fail(name, at, "array count over the bytes left: %d elements, %d bytes", int(n-1), left)
 	case n-1 > maxElements:
 		w.fail(name, at, "array of %d elements, more than %d", int(n-1), maxElements)
-	case int(n-1) > left/size:
-		w.fail(name, at, "array of %d elements, which the %d bytes left cannot hold", int(n-1), left)
 	default:
 		return int(n - 1), true
 	}

@@ -10,13 +10,18 @@ import (
 // Tags are the tagged fields of a struct that are not ours to know, kept as they were. They survive an edit: Append writes them in
 // the order of their numbers, the last of those with the same number. The zero value has none.
 type Tags struct {
-	raw   []byte // the section without its count; the known field is among them
-	n     int32  // unknown ones
-	known bool   // tag 0 is a field of the struct
+	raw   []byte // the section without its count
+	known bool   // tag 0 in it is a field of the struct
 }
 
-// Len is the number of fields, repeated ones included.
-func (t Tags) Len() int { return int(t.n) }
+// Len is the number of fields, repeated ones included. It counts them.
+func (t Tags) Len() int {
+	n := 0
+	for range t.All() {
+		n++
+	}
+	return n
+}
 
 // All are tag and bytes of each field in the order of the wire.
 func (t Tags) All() iter.Seq2[uint32, []byte] {
@@ -36,7 +41,6 @@ func (t Tags) each(yield func(uint32, []byte) bool) {
 // Append adds a field. On tags of a decoded message it copies them first; the frame is never written to.
 func (t *Tags) Append(tag uint32, data []byte) {
 	t.raw = appendTagged(t.raw[:len(t.raw):len(t.raw)], tag, data)
-	t.n++
 }
 
 func appendTagged(out []byte, tag uint32, data []byte) []byte {
@@ -74,13 +78,13 @@ func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
 		w.fail("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
 		return
 	} else if int(n) > left/2 {
-		w.fail("_tags", at, "%d tagged fields, which the %d bytes left cannot hold", int(n), left)
+		w.fail("_tags", at, "tag count over the bytes left: %d fields, %d bytes", int(n), left)
 		return
 	}
 	if w.tracing() {
 		w.care.value(Field{Name: "_tags", At: at, Type: TagSection, Value: int64(n)}, w.pos)
 	}
-	start, unknown, last := w.pos, int32(0), int64(-1)
+	start, unknown, last := w.pos, false, int64(-1)
 	for i := 0; i < int(n) && !w.stopped; i++ {
 		at := w.pos
 		tag, data := w.taggedField()
@@ -88,21 +92,24 @@ func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
 			return
 		}
 		if int64(tag) <= last {
-			w.tolerate("_tags", at, "tag %d after tag %d: not in ascending order", int(tag), int(last))
+			w.tolerate("_tags", at, "tags not ascending: %d after %d", int(tag), int(last))
 		}
 		last = max(last, int64(tag))
 		if field != nil && tag == 0 {
+			if w.tracing() {
+				w.care.value(Field{Name: "_tags", At: at, Type: TagHeader, Value: int64(tag)}, w.pos-len(data))
+			}
 			w.within(data, field)
 			continue
 		}
-		unknown++
+		unknown = true
 		if w.tracing() {
 			w.care.value(Field{Name: "_tags", At: at, Type: TaggedField, Tag: int64(tag), Value: data}, w.pos)
 		}
 	}
 	*t = Tags{}
-	if unknown > 0 {
-		*t = Tags{raw: w.in[start:w.pos:w.pos], n: unknown, known: field != nil}
+	if unknown {
+		*t = Tags{raw: w.in[start:w.pos:w.pos], known: field != nil}
 	}
 }
 
@@ -124,7 +131,7 @@ func (w *walker) within(data []byte, field func()) {
 	}
 	field()
 	if w.pos != end {
-		w.fail("_tags", w.pos, "tagged field of %d bytes, of which %d are left over", len(data), end-w.pos)
+		w.fail("_tags", w.pos, "tagged field of %d bytes, of which %d are left", len(data), end-w.pos)
 	}
 	if w.in = in; !w.stopped {
 		w.fast = fast
@@ -134,7 +141,7 @@ func (w *walker) within(data []byte, field func()) {
 // atDefault notes a known tagged field that a writer would have left out.
 func (w *walker) atDefault(name string, at int, is bool) {
 	if is && !w.appending && !w.stopped {
-		w.tolerate(name, at, "tagged field at its default value")
+		w.tolerate(name, at, "tagged field at its default")
 	}
 }
 
@@ -163,10 +170,7 @@ type taggedField struct {
 
 // sorted are the fields in ascending order, the last of each number; without number 0 where that is a field of the struct.
 func (t Tags) sorted(known bool) []taggedField {
-	if t.n == 0 {
-		return nil
-	}
-	list := make([]taggedField, 0, t.n)
+	var list []taggedField
 	for tag, data := range t.All() {
 		if !(known && tag == 0) {
 			list = append(list, taggedField{tag, data})

@@ -5,7 +5,7 @@ package codec
 type Tracer interface {
 	// Field is one value without parts.
 	Field(f Field)
-	// Open begins an array, one element of it, or a struct, whose parts follow; Len is not known yet and is 0.
+	// Open begins an array, one element of it, or a struct, whose parts follow.
 	Open(f Field)
 	// Close ends what the latest unclosed Open began; end is the byte after it.
 	Close(end int)
@@ -16,12 +16,13 @@ type Field struct {
 	Name  string // Kafka's name, "_tags" for what belongs to a section of tagged fields; empty for elements of an array
 	Index int    // of an element of an array, otherwise -1
 	At    int    // first byte, counted from the frame's first
-	Len   int    // bytes on the wire, lengths included
+	Len   int    // bytes on the wire, its own length included; of what Open begins, only those that come before its parts
 	Depth int    // how many Opens it is inside of
 	Type  Type
 	Tag   int64 // of an unknown tagged field, otherwise -1
 	// Value is an int64 for all integers, a bool, a UUID, or a []byte that points into the frame: of a string (nil is null), of bytes
-	// (nil is null), of an array of int8, of an unknown tagged field. For CompactArray and TagSection it is the int64 number of parts.
+	// (nil is null), of an array of int8, of an unknown tagged field. It is the int64 number of parts of a
+	// CompactArray or TagSection, the int64 tag of a TagHeader, and nil of a Struct.
 	Value any
 }
 
@@ -44,8 +45,9 @@ const (
 	CompactInt8Array      // uvarint count + 1, one byte each
 	CompactArray          // uvarint count + 1, elements
 	Struct
-	TagSection  // uvarint count; known tagged fields follow under their own names, unknown ones as TaggedField, all at this depth
-	TaggedField // uvarint tag, uvarint size, bytes
+	TagSection  // uvarint count; the tagged fields follow at the same depth
+	TaggedField // an unknown one: uvarint tag, uvarint size, bytes
+	TagHeader   // of a known one: uvarint tag, uvarint size; the field follows under its own name
 )
 
 var types = [...]struct {
@@ -68,6 +70,7 @@ var types = [...]struct {
 	Struct:                {name: "struct"},
 	TagSection:            {name: "tag section"},
 	TaggedField:           {name: "tagged field"},
+	TagHeader:             {name: "tag header"},
 }
 
 // String is the type's name in a hex dump.

@@ -105,6 +105,15 @@ func (w *walker) slowInt(name string, t Type, v int64) int64 {
 }
 
 func (w *walker) bool(name string, v *bool) {
+	if p := w.pos; p < len(w.fast) && w.fast[p] <= 1 {
+		*v = w.fast[p] == 1
+		w.pos = p + 1
+		return
+	}
+	w.slowBool(name, v)
+}
+
+func (w *walker) slowBool(name string, v *bool) {
 	if w.appending {
 		b := byte(0)
 		if *v {
@@ -120,7 +129,7 @@ func (w *walker) bool(name string, v *bool) {
 	}
 	*v = b[0] != 0
 	if b[0] > 1 {
-		w.tolerate(name, at, "bool byte %d is neither 0 nor 1", int(b[0]))
+		w.tolerate(name, at, "bool byte not 0 or 1: %d", int(b[0]))
 	}
 	if w.tracing() {
 		w.care.value(Field{Name: name, At: at, Type: Bool, Value: *v}, w.pos)
