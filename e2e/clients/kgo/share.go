@@ -103,7 +103,7 @@ func (m *member) acknowledge(records []*kgo.Record) {
 		case 1:
 			final[r] = kgo.AckReject
 		case 2:
-			if m.renew {
+			if m.renew && r.Offset < 100 {
 				renew[r] = kgo.AckRenew
 			}
 		}

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/e2e/client"
+	"github.com/ackproxy/ackproxy/e2e/gateway"
+	"github.com/ackproxy/ackproxy/e2e/kafka"
+	"github.com/ackproxy/ackproxy/e2e/wire"
+)
+
+// frontHost is where the relays before the gateway listen, at the gateway's ports; the gateway tells clients that it is there.
+const frontHost = "127.0.0.4"
+
+// relays listen at one host each and record.
+type relays []*wire.Relay
+
+func (rs relays) conns() (all []*wire.Conn) {
+	for _, r := range rs {
+		all = append(all, r.Conns()...)
+	}
+	return all
+}
+
+func (rs relays) close() error {
+	var errs []error
+	for _, r := range rs {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func relay(t *testing.T, rs *relays, listen, target string) {
+	t.Helper()
+	r, err := wire.NewRelay(listen, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*rs = append(*rs, r)
+}
+
+// TestBytes records on both sides of the proxy while three libraries share-consume, a producer and a consumer run and leaders move:
+// each broker connection carries the bytes of one client connection, and each answer reaches the client as the broker gave it but for
+// addresses.
+func TestBytes(t *testing.T) {
+	c := cluster(t, kafka.Versions[0], 3)
+	var front, back relays
+	for _, n := range c.Nodes {
+		relay(t, &back, n.Relayed(), n.RelayTarget())
+	}
+	g := proxy(t, c, gateway.Options{Upstream: c.RelayedBootstrap(), Advertise: frontHost})
+	for p := g.Port; p <= g.Port+g.Brokers; p++ {
+		relay(t, &front, fmt.Sprintf("%s:%d", frontHost, p), fmt.Sprintf("%s:%d", gateway.Host, p))
+	}
+	l := startLoad(t, c, g, client.Explicit)
+	l.members = append(l.members, start(t, client.Spec{Kind: client.Java, Bootstrap: g.Bootstrap(), Topic: l.topic, ID: "java-sync",
+		Group: group(t, c, "java-sync", storm), Mode: client.ExplicitSync, Renew: true}))
+	l.more(t, 50)
+	for i := range 2 * partitions {
+		p := int32(i % partitions)
+		leader, err := c.Leader(t.Context(), l.topic, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.MoveLeader(within(t, 30*time.Second), l.topic, p, leader%int32(len(c.Nodes))+1); err != nil {
+			t.Fatal(err)
+		}
+		l.more(t, 20)
+	}
+	others(t, g, l.topic)
+	l.finish(t)
+	if err := g.Stop(); err != nil { // all connections end
+		t.Fatal(err)
+	}
+	if err := errors.Join(front.close(), back.close()); err != nil {
+		t.Fatal(err)
+	}
+	tally, problems := wire.Compare(front.conns(), back.conns(), frontHost)
+	t.Logf("%d connections, %d bytes; exchanges %v; rewritten %v; endpoints told %v; %d answers not waited for; %d connections of the proxy's own",
+		tally.Conns, tally.Bytes, tally.Exchanges, tally.Rewritten, tally.Endpoints, tally.Cut, tally.Own)
+	for _, p := range problems[:min(len(problems), 10)] {
+		t.Error(p[:min(len(p), 2000)])
+	}
+	for _, api := range []string{"Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch"} {
+		if tally.Endpoints[api] == 0 || tally.Rewritten[api] == 0 {
+			t.Errorf("no address in any %s answer: the comparison saw too little", api)
+		}
+	}
+	for _, api := range []string{"Produce", "Fetch", "ApiVersions", "ShareAcknowledge", "ShareGroupHeartbeat"} {
+		if tally.Exchanges[api] == 0 {
+			t.Errorf("no %s: the comparison saw too little", api)
+		}
+	}
+	if n := tally.Rewritten["ApiVersions"]; n > 0 {
+		t.Errorf("%d ApiVersions answers changed; all that these brokers offer is read", n)
+	}
+}
+
+// others sends what share clients do not: Fetch and DescribeCluster.
+func others(t *testing.T, g *gateway.Gateway, topic string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(g.Bootstrap()), kgo.ClientID("others"), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx := within(t, 30*time.Second)
+	if _, err := kmsg.NewPtrDescribeClusterRequest().RequestWith(ctx, cl); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 100; {
+		fs := cl.PollFetches(ctx)
+		if err := fs.Err(); err != nil {
+			t.Fatal(err)
+		}
+		n += fs.NumRecords()
+	}
+}

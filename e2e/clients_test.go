@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ackproxy/ackproxy/e2e/client"
+	"github.com/ackproxy/ackproxy/e2e/gateway"
+	"github.com/ackproxy/ackproxy/e2e/kafka"
+	"github.com/ackproxy/ackproxy/e2e/ledger"
+)
+
+// TestClients: what each client library acknowledges, in each mode, on either carrier, stands in the audit: each record as often, as
+// what, in the order and with the verdict that the client knows.
+func TestClients(t *testing.T) {
+	modes := []string{client.Explicit, client.ExplicitSync, client.Implicit, client.ImplicitSync}
+	matrix(t, cluster(t, kafka.Versions[0], 3), 700, modes)
+}
+
+// TestOlderBrokers does the same in front of the older releases that have share groups.
+func TestOlderBrokers(t *testing.T) {
+	for _, v := range kafka.Versions[1:] {
+		t.Run(v, func(t *testing.T) {
+			matrix(t, cluster(t, v, 1), 700, []string{client.Explicit, client.ExplicitSync})
+		})
+	}
+}
+
+// matrix runs all clients at once, each in a group of its own, once for each mode.
+func matrix(t *testing.T, c *kafka.Cluster, perPartition int, modes []string) {
+	g := proxy(t, c, gateway.Options{})
+	name, id := topic(t, c)
+	if err := c.Produce(t.Context(), name, partitions, perPartition); err != nil {
+		t.Fatal(err)
+	}
+	var all []*client.Client
+	for i, mode := range modes {
+		var now []*client.Client
+		for _, kind := range client.Kinds {
+			now = append(now, start(t, client.Spec{
+				Kind: kind, Bootstrap: g.Bootstrap(), Topic: name, Group: group(t, c, string(kind)+"-"+mode, nil), ID: string(kind) + "-" + mode,
+				Mode: mode, Count: partitions * perPartition, Seed: i, Renew: c.Version >= "4.2", // below, the whole request fails
+				RecordLimit: mode == client.ExplicitSync && c.Version >= "4.2",
+			}))
+		}
+		for _, one := range now {
+			if err := one.Wait(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, now...)
+	}
+	lines := audit(t, g)
+	for _, one := range all {
+		t.Run(one.ID, func(t *testing.T) {
+			entries := compare(t, lines, id, true, one)
+			if got := one.Settled(); got != partitions*perPartition {
+				t.Errorf("%d records settled", got)
+			}
+			types(t, one, entries)
+			carriers(t, one, entries)
+			for _, e := range one.Events() {
+				if e.Error != nil {
+					t.Errorf("%+v: %s", e, *e.Error)
+				}
+			}
+		})
+	}
+}
+
+// types: an implicit client accepts all, an explicit one uses every type that it has.
+func types(t *testing.T, c *client.Client, entries map[ledger.Key][]ledger.Entry) {
+	n := map[string]int{}
+	for _, es := range entries {
+		for _, e := range es {
+			n[e.Type]++
+		}
+	}
+	t.Logf("audited types: %v", n)
+	explicit := c.Mode == client.Explicit || c.Mode == client.ExplicitSync
+	for kind, want := range map[string]bool{"accept": true, "release": explicit, "reject": explicit,
+		"renew": explicit && c.Renew && c.Kind != client.Python} {
+		if (n[kind] > 0) != want {
+			t.Errorf("%d of type %s", n[kind], kind)
+		}
+	}
+}
+
+// carriers: a client that commits uses ShareAcknowledge for all, one that only polls uses ShareFetch for most: the last
+// acknowledgements have no fetch to ride on, and kgo renews by ShareAcknowledge.
+func carriers(t *testing.T, c *client.Client, entries map[ledger.Key][]ledger.Entry) {
+	n := map[string]int{}
+	for _, es := range entries {
+		for _, e := range es {
+			n[e.Carrier]++
+		}
+	}
+	t.Logf("carriers: %v", n)
+	syncs := c.Mode == client.ExplicitSync || c.Mode == client.ImplicitSync
+	if syncs && n["share_fetch"] > 0 || !syncs && n["share_fetch"] < n["share_acknowledge"] {
+		t.Errorf("acknowledgements rode on %v", n)
+	}
+}
