@@ -70,9 +70,11 @@ func proxy(t *testing.T, c *kafka.Cluster, o gateway.Options) *gateway.Gateway {
 	}
 	t.Cleanup(func() {
 		if g.Running() {
-			t.Error(g.Stop())
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
 		}
-		if t.Failed() {
+		if t.Failed() && !gateway.Direct() {
 			t.Log(g.Logs(40))
 		}
 	})
@@ -160,6 +162,9 @@ func until(t *testing.T, d time.Duration, what string, ok func() bool) {
 // compare holds what clients of one group said against the audit, record by record.
 func compare(t *testing.T, lines []ledger.Line, topicID string, calm bool, clients ...*client.Client) map[ledger.Key][]ledger.Entry {
 	t.Helper()
+	if gateway.Direct() {
+		return nil
+	}
 	claims := map[ledger.Key][]ledger.Claim{}
 	for _, c := range clients {
 		for k, v := range ledger.Claims(c.ID, c.Events()) {
@@ -183,6 +188,10 @@ func audit(t *testing.T, g *gateway.Gateway) []ledger.Line {
 	t.Helper()
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
+	}
+	if gateway.Direct() {
+		t.Log("direct: without the proxy, nothing to compare")
+		return nil
 	}
 	lines, err := ledger.ReadAudit(g.Audit)
 	if err != nil {
