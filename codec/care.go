@@ -80,13 +80,13 @@ func (c *care) placed(f Field) Field {
 	return f
 }
 
-// enter and leave enclose the fields of a struct that is not an element of an array.
-func (w *walker) enter(name string) {
-	if w.care == nil {
-		return
+// enter and leave enclose the fields of a struct that is not an element of an array. Nothing is entered once the walk has stopped.
+func (w *walker) enter(name string) bool {
+	if w.care != nil && !w.stopped {
+		w.openField(Field{Name: name, At: w.pos, Type: Struct})
+		w.care.path = append(w.care.path, level{name: name, index: -1})
 	}
-	w.openField(Field{Name: name, At: w.pos, Type: Struct})
-	w.care.path = append(w.care.path, level{name: name, index: -1})
+	return !w.stopped
 }
 
 func (w *walker) leave() {
@@ -97,7 +97,6 @@ func (w *walker) leave() {
 	w.closeField()
 }
 
-// openField is told of even where the walk has stopped, so that every Close has its Open.
 func (w *walker) openField(f Field) {
 	if w.care.tracer != nil {
 		w.care.open(f)

@@ -15,7 +15,9 @@ func (l *LeaderIDAndEpoch) none() bool {
 }
 
 func (l *LeaderIDAndEpoch) walk(w *walker) {
-	w.enter("CurrentLeader")
+	if !w.enter("CurrentLeader") {
+		return
+	}
 	w.int32("LeaderId", &l.LeaderID)
 	w.int32("LeaderEpoch", &l.LeaderEpoch)
 	w.tags(&l.Tags)

@@ -44,6 +44,10 @@ type Inspection struct {
 func Inspect(frame []byte, q Query, tr Tracer) Inspection {
 	i := Inspection{Kind: q.Kind, APIKey: q.APIKey, APIVersion: q.APIVersion, Header: RequestHeader{Version: -1}}
 	bad := checkSize(frame, tr)
+	if len(frame) < 4 {
+		i.Outcome, i.Problem = Anomalous, bad
+		return i
+	}
 	i.inspectHeader(payload(frame), q, tr)
 	if i.Outcome != Anomalous {
 		i.inspectBody(payload(frame)[i.Body-4:], q, tr)

@@ -54,7 +54,7 @@ func decodeCarefully[M message](m *M, body []byte, at int, version int16, tr Tra
 	walkMessage(&w, m)
 	w.closeField()
 	if left := len(body) - w.pos; left > 0 {
-		w.tolerate("", w.pos, "%d bytes left after the body", left)
+		w.tolerate("", w.pos, "bytes left after the body: %d", left)
 	}
 	if w.care.outcome == Anomalous {
 		*m = *new(M)

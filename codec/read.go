@@ -23,7 +23,7 @@ func (w *walker) uvarint(name string) (uint32, bool) {
 	v := uint32(0)
 	for i := range 5 {
 		if at+i >= len(w.in) {
-			w.fail(name, at, "short read: a uvarint does not end within the %d bytes left", len(w.in)-at)
+			w.fail(name, at, "short read: %d bytes wanted, %d left", i+1, i)
 			return 0, false
 		}
 		b := w.in[at+i]
