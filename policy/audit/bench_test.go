@@ -1,0 +1,108 @@
+package audit
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+func benchOutcome(b *testing.B) *policy.Outcome {
+	o := share(b, orders(4, batch(1040, 1047, 1)))
+	o.Request.Frame = make([]byte, 120)
+	return answered(o, row(ordersID, 4, 0))
+}
+
+// BenchmarkFormat is one event of one range: joined, formatted, counted; written to nowhere.
+func BenchmarkFormat(b *testing.B) {
+	a := benchAuditor(b, Sink{Type: Writer, W: discard{}})
+	o := benchOutcome(b)
+	w := benchWriter(a)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.outcome(o)
+	}
+}
+
+// BenchmarkFormatRuns is a Java type array of 64 offsets in 21 runs.
+func BenchmarkFormatRuns(b *testing.B) {
+	a := benchAuditor(b, Sink{Type: Writer, W: discard{}})
+	types := make([]int8, 64)
+	for i := range types {
+		types[i] = policy.Accept
+		if i%3 == 0 && i < 60 {
+			types[i] = policy.Reject
+		}
+	}
+	o := answered(share(b, orders(4, batch(0, 63, types...))), row(ordersID, 4, 0))
+	w := benchWriter(a)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.outcome(o)
+	}
+}
+
+// BenchmarkMetricsOnly is the same event without a sink.
+func BenchmarkMetricsOnly(b *testing.B) {
+	a := benchAuditor(b)
+	o := benchOutcome(b)
+	w := benchWriter(a)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.outcome(o)
+	}
+}
+
+// BenchmarkObserve is the price on the connection's goroutine, with a file sink behind it. Nothing may be dropped.
+func BenchmarkObserve(b *testing.B) {
+	a := benchAuditor(b, Sink{Type: File, Path: filepath.Join(b.TempDir(), "audit.log")})
+	o := benchOutcome(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Observe(o)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(a.Stats().Dropped), "dropped")
+}
+
+// BenchmarkFile50k offers 50,000 events a second to a file for as long as it is asked, and reports the share of one core that all of
+// it takes as ns/op.
+func BenchmarkFile50k(b *testing.B) {
+	a := benchAuditor(b, Sink{Type: File, Path: filepath.Join(b.TempDir(), "audit.log")})
+	o := benchOutcome(b)
+	begin, n := time.Now(), 0
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	b.ReportAllocs()
+	for range b.N {
+		for n%50 == 0 && time.Since(begin) < time.Duration(n)*20*time.Microsecond {
+			<-tick.C
+		}
+		a.Observe(o)
+		n++
+	}
+	b.ReportMetric(float64(n)/time.Since(begin).Seconds(), "events/s")
+	b.ReportMetric(float64(a.Stats().Dropped), "dropped")
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func benchAuditor(b *testing.B, sinks ...Sink) *Auditor {
+	a, err := New(Config{Sinks: sinks, TopicName: topicName, Instance: "orders-7d9f", Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { stop(b, a) })
+	return a
+}
+
+// benchWriter is a writer like the auditor's, for the calling goroutine.
+func benchWriter(a *Auditor) *writer {
+	cfg := Config{TopicName: topicName, Instance: "orders-7d9f"}
+	return newWriter(cfg, a, a.writer.outs, seams{now: time.Now, random: func([]byte) {}})
+}
