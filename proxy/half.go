@@ -82,6 +82,15 @@ const (
 	brokerSide side = "broker"
 )
 
+// look takes steps; what passed before the one that failed still reaches its peer.
+func (h *half) look() (next, error) {
+	n, err := h.step()
+	if err != nil {
+		err = errors.Join(err, h.flush())
+	}
+	return n, err
+}
+
 // step looks at what is in the buffer, frame by frame, until bytes or another way of moving them are needed.
 func (h *half) step() (next, error) {
 	for {

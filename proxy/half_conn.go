@@ -43,10 +43,10 @@ func (h *half) runConn() error {
 
 // drain looks at all that the buffer holds, in whatever way its frames ask for, and writes it.
 func (h *half) drain() error {
-	n, err := h.step()
+	n, err := h.look()
 	for err == nil && n != readMore {
 		if err = h.other(n); err == nil {
-			n, err = h.step()
+			n, err = h.look()
 		}
 	}
 	if err != nil {

@@ -76,7 +76,7 @@ func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 			return endOfInput, false, nil
 		}
 		h.got(k)
-		if n, err = h.step(); err != nil || n != readMore {
+		if n, err = h.look(); err != nil || n != readMore {
 			return n, false, err
 		}
 		if err := h.flush(); err != nil {

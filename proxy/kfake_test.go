@@ -68,6 +68,15 @@ func start(t *testing.T, cfg Config, wrap func(net.Conn) net.Conn) *Server {
 	if wrap != nil {
 		s.wrap = wrap
 	}
+	s.calm = time.Hour // scripted brokers count their connections
+	s.reached.Store(time.Now().UnixNano())
+	serve(t, s)
+	return s
+}
+
+// serve runs s until the test ends.
+func serve(t *testing.T, s *Server) {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(context.Background()) }()
 	t.Cleanup(func() {
@@ -78,7 +87,6 @@ func start(t *testing.T, cfg Config, wrap func(net.Conn) net.Conn) *Server {
 			t.Error(err)
 		}
 	})
-	return s
 }
 
 func cluster(t *testing.T, brokers int, topics ...string) *kfake.Cluster {

@@ -31,7 +31,8 @@ type Server struct {
 	ids     atomic.Uint64
 	reached atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
 	turn    atomic.Uint64
-	wrap    func(net.Conn) net.Conn // tests use it to hide TCP; nil otherwise
+	wrap    func(net.Conn) net.Conn // tests use it to hide TCP
+	calm    time.Duration           // without a connection to an upstream, before we reach for one ourselves
 
 	mu        sync.Mutex
 	listeners map[int32]*listener // by node id; bootstrapNode is the bootstrap listener
@@ -69,7 +70,7 @@ type brokerState struct {
 // serves nothing yet. After an error nothing is left behind.
 func New(cfg Config) (*Server, error) {
 	fillDefaults(&cfg)
-	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c },
+	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second,
 		listeners: map[int32]*listener{}, conns: map[*conn]struct{}{}, brokers: map[string]*brokerState{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.limits = limits{maxFrame: cfg.MaxFrame, headerTimeout: cfg.HeaderTimeout, maxBuffered: cfg.MaxBuffered}
@@ -106,6 +107,7 @@ func fillDefaults(c *Config) {
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, d.HeaderTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
 	c.TxnArm = cmp.Or(c.TxnArm, d.TxnArm)
+	c.TxnKey = cmp.Or(c.TxnKey, d.TxnKey)
 }
 
 // listen binds addr for node, unless it is bound already, and starts accepting if the server does.

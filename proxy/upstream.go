@@ -85,10 +85,9 @@ func (s *Server) Ready() error {
 
 // probe reaches for an upstream when no client made us do so for a while.
 func (s *Server) probe() {
-	const calm = 10 * time.Second
 	wait, down := 100*time.Millisecond, false
 	for s.ctx.Err() == nil {
-		if time.Since(time.Unix(0, s.reached.Load())) >= calm {
+		if time.Since(time.Unix(0, s.reached.Load())) >= s.calm {
 			c, _, err := s.dial(&listener{name: "bootstrap", node: bootstrapNode})
 			switch {
 			case err == nil:
@@ -109,6 +108,6 @@ func (s *Server) probe() {
 			s.log.Info().Msg("upstream reached")
 		}
 		wait, down = 100*time.Millisecond, false
-		s.sleep(calm)
+		s.sleep(s.calm)
 	}
 }

@@ -1,0 +1,384 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// onBoth runs a test on both sources of a connection.
+func onBoth(t *testing.T, test func(t *testing.T, wrap func(net.Conn) net.Conn)) {
+	for name, wrap := range sources {
+		t.Run(name, func(t *testing.T) { test(t, wrap) })
+	}
+}
+
+// A client that sends its request and its FIN at once gets its answer, and then the broker's FIN.
+func TestHalfClose(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		s := start(t, Config{Upstream: []string{script(t, answering(echo))}}, wrap)
+		for i := range int32(300) {
+			c := dial(t, s)
+			c.Write(opaque(i, 20))
+			c.CloseWrite()
+			f, err := readFrame(c)
+			if err != nil || idOf(f, true) != i {
+				t.Fatalf("connection %d: %v %x", i, err, f)
+			}
+			if _, err := readFrame(c); err != io.EOF {
+				t.Fatalf("connection %d: %v, want EOF", i, err)
+			}
+			c.Close()
+		}
+	})
+}
+
+// The bytes of a frame that a FIN cut short reach the broker: it decides what they are worth.
+func TestFINInsideFrame(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		for _, f := range [][]byte{opaque(1, 20)[:7], opaque(1, 20)[:25], shareAck(1, 1, 10)[:50], shareAck(1, 1, 9000)[:120_000]} {
+			got := make(chan []byte, 1)
+			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { p, _ := io.ReadAll(c); got <- p })}}, wrap)
+			c := dial(t, s)
+			c.Write(f)
+			c.CloseWrite()
+			if p := <-got; !bytes.Equal(p, f) {
+				t.Errorf("the broker got %d bytes of the %d sent", len(p), len(f))
+			}
+			eventually(t, "held bytes given back", func() bool { return s.limits.buffered.Load() == 0 })
+		}
+	})
+}
+
+// A broker that goes takes its client along, answers that it sent before included.
+func TestBrokerCloses(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		seen := new(recorder)
+		addr := script(t, func(c *net.TCPConn) {
+			r := bufio.NewReader(c)
+			f, _ := readFrame(r)
+			c.Write(echo(f))
+			readFrame(r) // the acknowledgement is never answered
+		})
+		s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, wrap)
+		c := dial(t, s)
+		c.Write(append(opaque(1, 0), shareAck(2, 1, 3)...))
+		p, err := closedBy(c)
+		if err != nil || len(p) != 18 {
+			t.Fatalf("%v, %d bytes", err, len(p))
+		}
+		eventually(t, "the lost acknowledgement observed", func() bool { return len(seen.seen()) == 1 })
+		if o := seen.seen()[0]; o.Reply.State != policy.Lost || string(o.Request.GroupID) != "g" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// A client that resets its connection during a long poll is passed on at once: the broker frees its records when it sees that.
+func TestClientResets(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		polling, gone := make(chan bool), make(chan error, 1)
+		addr := script(t, func(c *net.TCPConn) {
+			readFrame(c)
+			polling <- true
+			_, err := c.Read(make([]byte, 1))
+			gone <- err
+		})
+		c := dial(t, start(t, Config{Upstream: []string{addr}}, wrap))
+		c.Write(opaque(1, 0))
+		<-polling
+		c.SetLinger(0)
+		c.Close()
+		if err := <-gone; err == nil {
+			t.Error("the broker read a byte that nobody sent")
+		}
+	})
+}
+
+// A broker that answers late is no reason to drop anybody: a full queue holds the client back.
+func TestBackpressure(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		const requests, limit = 400, 16
+		var received atomic.Int32
+		open := make(chan bool)
+		addr := script(t, func(c *net.TCPConn) {
+			frames := make(chan []byte, requests)
+			go func() {
+				defer close(frames)
+				for r := bufio.NewReader(c); ; received.Add(1) {
+					f, err := readFrame(r)
+					if err != nil {
+						return
+					}
+					frames <- f
+				}
+			}()
+			<-open
+			for f := range frames {
+				c.Write(echo(f))
+			}
+		})
+		s := start(t, Config{Upstream: []string{addr}, MaxInFlight: limit}, wrap)
+		c := dial(t, s)
+		go func() {
+			for i := range int32(requests) {
+				c.Write(opaque(i, 50))
+			}
+		}()
+		eventually(t, "as many requests as the limit at the broker", func() bool { return received.Load() == limit })
+		close(open)
+		for i := range int32(requests) {
+			if f, err := readFrame(c); err != nil || idOf(f, true) != i {
+				t.Fatal(i, err, f)
+			}
+		}
+	})
+}
+
+// What cannot be a request closes the connection, without a byte to the broker, and is counted by its reason.
+func TestBadFrames(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		size := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+		for _, c := range []struct {
+			name   string
+			bytes  []byte
+			reason string
+		}{
+			{"size 0", size(0), "frame"}, {"size 9", append(size(9), make([]byte, 9)...), "frame"}, {"negative", size(1<<32 - 1), "frame"},
+			{"smallest int", size(1 << 31), "frame"}, {"above the limit", size(1<<20 + 1), "frame_limit"}, {"2 GiB", size(1<<31 - 1), "frame_limit"},
+			{"slow header", []byte{0, 0, 0}, "slow"}, {"slow body", shareAck(1, 1, 1)[:40], "slow"},
+			{"a version to come", bare(79, 3), "version"}, {"negative version", bare(78, -1), "version"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				var atBroker atomic.Int64
+				addr := script(t, func(b *net.TCPConn) { n, _ := io.Copy(io.Discard, b); atBroker.Add(n) })
+				s := start(t, Config{Upstream: []string{addr}, MaxFrame: 1 << 20, HeaderTimeout: 50 * time.Millisecond}, wrap)
+				client := dial(t, s)
+				client.Write(c.bytes)
+				if p, err := closedBy(client); err != nil || len(p) > 0 {
+					t.Fatalf("%v %x", err, p)
+				}
+				eventually(t, "counted", func() bool { return testutil.ToFloat64(s.metrics.ended.WithLabelValues(c.reason)) == 1 })
+				if n := atBroker.Load(); n != 0 {
+					t.Errorf("%d bytes reached the broker", n)
+				}
+			})
+		}
+	})
+}
+
+// Frames of the largest size allowed pass, and one byte at a time is as good as any.
+func TestAnyPace(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxFrame: 1 << 20}, wrap)
+		c := dial(t, s)
+		for _, f := range [][]byte{opaque(1, 30), shareAck(2, 1, 5), produce(3, 9, 1, 100), produce(4, 3, 0, 10)} {
+			for i := range f {
+				if _, err := c.Write(f[i : i+1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		largest := opaque(4, 1<<20-10)
+		if len(largest) != 1<<20+4 {
+			t.Fatal(len(largest))
+		}
+		c.Write(largest)
+		for _, id := range []int32{1, 2, 3, 4} {
+			if f, err := readFrame(c); err != nil || idOf(f, true) != id {
+				t.Fatal(id, err)
+			}
+		}
+	})
+}
+
+// Frames held whole are bounded for the whole process; the connection that asks for more is closed, and nobody else.
+func TestBufferedLimit(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxBuffered: 256 << 10}, wrap)
+		greedy, modest := dial(t, s), dial(t, s)
+		go greedy.Write(shareAck(1, 1, 20_000))
+		if _, err := closedBy(greedy); err != nil {
+			t.Fatal(err)
+		}
+		modest.Write(shareAck(2, 1, 7_000))
+		if f, err := readFrame(modest); err != nil || idOf(f, true) != 2 {
+			t.Fatal(err, f)
+		}
+		if n := testutil.ToFloat64(s.metrics.ended.WithLabelValues("buffer_limit")); n != 1 {
+			t.Errorf("counted %v times", n)
+		}
+		eventually(t, "held bytes given back", func() bool { return s.limits.buffered.Load() == 0 })
+	})
+}
+
+// An answer that is not the oldest request's ends the connection: passing it on would be worse.
+func TestOutOfStep(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		for name, answer := range map[string]func(f []byte) []byte{
+			"wrong id": func(f []byte) []byte { return opaqueReply(idOf(f, false)+1, 4) },
+			"twice":    func(f []byte) []byte { return append(echo(f), echo(f)...) },
+			"short":    func(f []byte) []byte { return frameOf([]byte{1, 2, 3}) },
+		} {
+			s := start(t, Config{Upstream: []string{script(t, answering(answer))}}, wrap)
+			c := dial(t, s)
+			c.Write(opaque(1, 0))
+			p, err := closedBy(c)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if name == "twice" && len(p) != 18 || name != "twice" && len(p) != 0 {
+				t.Errorf("%s: %x", name, p)
+			}
+		}
+	})
+}
+
+// Shutdown lets what is in flight finish, and ends what does not end by itself.
+func TestShutdown(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		polling, answer := make(chan bool), make(chan bool)
+		addr := script(t, answering(func(f []byte) []byte { polling <- true; <-answer; return echo(f) }))
+		s := start(t, Config{Upstream: []string{addr}, DrainTimeout: time.Minute}, wrap)
+		c, idle := dial(t, s), dial(t, s)
+		c.Write(opaque(1, 0))
+		<-polling
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- s.Shutdown(ctx) }()
+		eventually(t, "no new connections", func() bool {
+			late, err := net.Dial("tcp", c.RemoteAddr().String())
+			if err == nil {
+				late.Close()
+			}
+			return err != nil
+		})
+		answer <- true
+		if f, err := readFrame(c); err != nil || idOf(f, true) != 1 {
+			t.Fatal(err, f)
+		}
+		c.Close()
+		select {
+		case err := <-stopped:
+			t.Fatal("stopped although a connection is open: ", err)
+		default:
+		}
+		cancel()
+		if err := <-stopped; !errors.Is(err, errDrained) {
+			t.Error(err)
+		}
+		if _, err := closedBy(idle); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While no broker can be reached, clients are closed and not left hanging, and the server is not ready.
+func TestUpstreamDown(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	s, err := New(Config{Bootstrap: "127.0.0.1:0", Upstream: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s)
+	if p, err := closedBy(dial(t, s)); err != nil || len(p) > 0 {
+		t.Fatal(err, p)
+	}
+	if s.Ready() == nil {
+		t.Error("ready")
+	}
+	if ln, err = net.Listen("tcp", addr); err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	eventually(t, "ready", func() bool { return s.Ready() == nil })
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d)
+}
+
+// TestNothingLeft opens and closes ten thousand connections in all the ways they end, many at a time: no bytes cross from one to
+// another, and no goroutine or descriptor is left.
+func TestNothingLeft(t *testing.T) {
+	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+		s := start(t, Config{Upstream: []string{script(t, answering(func(f []byte) []byte { return frameOf(f[8:]) }))}}, wrap)
+		warm := dial(t, s)
+		warm.Write(opaque(1, 0))
+		readFrame(warm)
+		warm.Close()
+		eventually(t, "quiet", func() bool { return testutil.ToFloat64(s.metrics.connections.WithLabelValues("client")) == 0 })
+		goroutines, fds := runtime.NumGoroutine(), descriptors(t)
+		var work sync.WaitGroup
+		for w := range 20 {
+			work.Go(func() {
+				for i := range 250 {
+					if err := oneConnection(s.Addr(), int32(w*1000+i)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		work.Wait()
+		eventually(t, "all connections ended", func() bool { return testutil.ToFloat64(s.metrics.connections.WithLabelValues("client")) == 0 })
+		eventually(t, fmt.Sprint("goroutines back to ", goroutines), func() bool { return runtime.NumGoroutine() <= goroutines })
+		eventually(t, fmt.Sprint("descriptors back to ", fds), func() bool { return descriptors(t) <= fds })
+	})
+}
+
+// oneConnection sends a request of its own, expects it back, and leaves in one of several ways.
+func oneConnection(addr string, id int32) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	tcp, f := c.(*net.TCPConn), opaque(id, 100)
+	copy(f[50:], fmt.Sprintf("connection %08d", id))
+	if id%7 == 0 {
+		tcp.SetLinger(0) // a reset, perhaps before the answer
+		_, err = c.Write(f)
+		return err
+	}
+	if _, err := c.Write(f); err != nil {
+		return err
+	}
+	if id%3 == 0 {
+		tcp.CloseWrite()
+	}
+	got, err := readFrame(c)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got[4:], f[8:]) {
+		return fmt.Errorf("connection %d got another's bytes: %q", id, got)
+	}
+	return nil
+}
