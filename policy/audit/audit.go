@@ -46,7 +46,9 @@ type Auditor struct {
 	now     func() time.Time
 }
 
-// Stats counts events. With one sink those observed are Written + Dropped + what is queued or held.
+var _ policy.Observer = (*Auditor)(nil)
+
+// Stats counts events. With one sink at most, and at rest, those observed are Written + Held + Dropped + what is queued.
 type Stats struct {
 	Written     uint64 // events whose lines the sinks took
 	Held        uint64 // events whose lines wait for a sink that fails

@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 )
@@ -29,10 +31,10 @@ type Event struct {
 	} `json:"proxy"`
 	Actor     Actor    `json:"actor"`
 	Target    Target   `json:"target"`
-	Request   Asked    `json:"request"`
+	Request   Request  `json:"request"`
 	Ack       Ack      `json:"ack"`
 	Verdict   Verdict  `json:"verdict"`
-	Control   *Lost    `json:"control"`
+	Control   *Control `json:"control"`
 	Note      string   `json:"note"`
 	Anomalies []string `json:"anomalies"`
 }
@@ -62,8 +64,8 @@ type Target struct {
 	Partition     int32  `json:"partition"`
 }
 
-// Asked is the request that an event comes from.
-type Asked struct {
+// Request is the request that an event comes from.
+type Request struct {
 	API           string `json:"api"`
 	Carrier       string `json:"carrier"`
 	APIKey        int16  `json:"api_key"`
@@ -113,8 +115,8 @@ type Verdict struct {
 	Reason       string  `json:"reason"` // why the state is unknown
 }
 
-// Lost is the control object of an audit.control event; what is lost is there in gaps only.
-type Lost struct {
+// Control is the control object of an audit.control event; all from Lost on is there in gaps only.
+type Control struct {
 	Kind            string            `json:"kind"`
 	Reason          string            `json:"reason"`
 	Sink            string            `json:"sink"`
@@ -142,6 +144,24 @@ func (o *Offset) UnmarshalJSON(b []byte) error {
 	}
 	*o = Offset(v)
 	return nil
+}
+
+// Reader reads a log event by event.
+type Reader struct{ r *bufio.Reader }
+
+// NewReader reads from r, which stays the caller's.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 2*maxLine)} }
+
+// Next is the next event. The end is io.EOF; io.ErrUnexpectedEOF is an end inside a line, as in a file that is being written.
+func (r *Reader) Next() (*Event, error) {
+	line, err := r.r.ReadBytes('\n')
+	switch {
+	case err == io.EOF && len(line) > 0:
+		return nil, io.ErrUnexpectedEOF
+	case err != nil:
+		return nil, err
+	}
+	return ParseLine(line)
 }
 
 // ParseLine reads one line of the log, with or without its line end.

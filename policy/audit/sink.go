@@ -91,13 +91,13 @@ var claims struct {
 	files []os.FileInfo
 }
 
-// claim refuses a file that is written to already, by whatever name. Devices and pipes are nobody's.
+// claim refuses a file or pipe that is written to already, by whatever name. Terminals and /dev/null are nobody's.
 func claim(f *os.File) (release func(), err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
+	if info.Mode()&os.ModeCharDevice != 0 {
 		return func() {}, nil
 	}
 	claims.Lock()
@@ -144,9 +144,12 @@ func openSink(s Sink) (*output, error) {
 		return nil, fmt.Errorf("audit sink %s: %w", s, err)
 	}
 	out.w = f
-	out.close = func() error { release(); return nil }
-	if s.Type == File {
-		out.close = sync.OnceValue(func() error { release(); return f.Close() })
-	}
+	out.close = sync.OnceValue(func() error {
+		release()
+		if s.Type == File {
+			return f.Close()
+		}
+		return nil
+	})
 	return out, nil
 }
