@@ -55,14 +55,14 @@ func (m *mapper) mapTail(t *tail) bool {
 	if len(t.endpoints) == 0 {
 		return false
 	}
-	t.endpoints = slices.DeleteFunc(t.endpoints, func(e endpoint) bool {
-		_, _, ok := m.node(e.id, string(e.host), e.port)
-		return !ok
-	})
-	for i, e := range t.endpoints {
-		host, port, _ := m.srv.advertise(e.id, string(e.host), e.port)
-		t.endpoints[i].host, t.endpoints[i].port = []byte(host), port
+	kept := t.endpoints[:0]
+	for _, e := range t.endpoints {
+		if host, port, ok := m.node(e.id, string(e.host), e.port); ok {
+			e.host, e.port = []byte(host), port
+			kept = append(kept, e)
+		}
 	}
+	t.endpoints = kept
 	return true
 }
 
@@ -130,13 +130,17 @@ func (m *mapper) findCoordinator(version int16, body []byte) (kmsg.Response, err
 		return nil, err
 	}
 	one := func(code *int16, id *int32, host *string, port *int32) {
-		if *id < 0 && *host == "" {
+		if *host == "" && (*id < 0 || *code != 0) {
 			return // an error: there is no address
 		}
 		to, p, ok := m.node(*id, *host, *port)
 		*host, *port = to, p
-		if !ok {
-			*id, *code = -1, kerr.CoordinatorNotAvailable.Code
+		if ok {
+			return
+		}
+		*id = -1
+		if *code == 0 {
+			*code = kerr.CoordinatorNotAvailable.Code
 		}
 	}
 	if version <= 3 {

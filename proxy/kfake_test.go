@@ -135,8 +135,8 @@ func shareConsumer(t *testing.T, wrap func(net.Conn) net.Conn) {
 		t.Fatal(err)
 	}
 	earliest(ctx, t, p, "g")
-	c := client(t, kgo.SeedBrokers(s.Addr()), kgo.ConsumeTopics("orders"), kgo.ShareGroup("g"), kgo.ShareMaxRecords(100), kgo.ShareMaxRecordsStrict(),
-		kgo.FetchMaxWait(200*time.Millisecond))
+	c := client(t, kgo.SeedBrokers(s.Addr()), kgo.ConsumeTopics("orders"), kgo.ShareGroup("g"), kgo.ShareMaxRecords(50), kgo.ShareMaxRecordsStrict(),
+		kgo.FetchMaxWait(50*time.Millisecond))
 	want := map[string]int{}
 	for settled, polls := 0, 0; settled < records; polls++ {
 		fs := c.PollFetches(ctx)
@@ -156,7 +156,7 @@ func shareConsumer(t *testing.T, wrap func(net.Conn) net.Conn) {
 			r.Ack(how)
 			want[fmt.Sprint(r.Partition, r.Offset, as)]++
 		}
-		if polls%2 == 0 {
+		if polls%4 == 0 { // in between, acknowledgements ride on the next fetch
 			if err := c.FlushAcks(ctx); err != nil {
 				t.Fatal(err)
 			}

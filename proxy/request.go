@@ -113,11 +113,13 @@ func (r *requests) stream(*half, int) error {
 func (r *requests) whole(frame []byte) ([]byte, error) {
 	h, body, outcome, problem := codec.DecodeRequestHeader(frame, r.c.srv.cfg.TxnKey)
 	x := exchange{correlationID: int32(binary.BigEndian.Uint32(frame[8:])), key: r.key, version: r.version, need: carriesEndpoints(r.key, r.version)}
+	if r.key == codec.KeyApiVersions {
+		x.need = needVersions
+	}
 	switch {
 	case outcome == codec.Anomalous: // the broker will close the connection
 		r.undecodable(&x, frame, problem)
 	case r.key == codec.KeyApiVersions:
-		x.need = needVersions
 		r.learnSoftware(frame[body:])
 	case r.key == codec.KeySASLHandshake:
 		r.handshake(&x, frame[body:])

@@ -189,7 +189,7 @@ func (a *answer) leader(s *scanner) {
 	at := s.at
 	id := s.int32()
 	s.int32() // leader epoch
-	if s.fill == nil && s.err == nil && id >= 0 {
+	if s.fill == nil && s.err == nil && id != -1 {
 		a.leaders = append(a.leaders, leaderAt{at, id})
 	}
 }
