@@ -31,7 +31,8 @@ type Config struct {
 	// MaxSeries bounds the pairs of group and topic in metrics, 1000 when 0. Further topics become "_other", further groups as well.
 	MaxSeries int
 
-	// OnError is told about a sink that fails, at most every 10 seconds for each. It is called on the writing goroutine.
+	// OnError is told about a sink that fails and about events lost to a full queue, each at most every 10 seconds. It is called on the
+	// writing goroutine.
 	OnError func(error)
 }
 

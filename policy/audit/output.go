@@ -40,8 +40,9 @@ func (o *output) write(lines []byte, t *loss, now time.Time) bool {
 		if err == nil {
 			return true
 		}
-		o.failed(err, now)
-		if lines = lines[n:]; len(lines) == 0 {
+		lines = lines[n:]
+		o.failed(err, now, len(lines))
+		if len(lines) == 0 {
 			return true
 		}
 	}
@@ -65,20 +66,21 @@ func (o *output) retry(now time.Time, last bool) bool {
 	n, err := o.w.Write(o.held)
 	o.held = o.held[:copy(o.held, o.held[n:])]
 	if err != nil {
-		o.failed(err, now)
+		o.failed(err, now, len(o.held))
 		return false
 	}
 	o.heldTally.reset()
 	return true
 }
 
-func (o *output) failed(err error, now time.Time) {
+// failed notes a failure, and reports it unless one was reported lately. waiting is how many bytes it left.
+func (o *output) failed(err error, now time.Time, waiting int) {
 	o.err, o.retryAt = err, now.Add(retryEvery)
 	if o.onError == nil || now.Sub(o.reported) < reportEvery && !o.reported.IsZero() {
 		return
 	}
 	o.reported = now
-	o.onError(fmt.Errorf("audit sink %s: %w (%d bytes wait, %d events lost)", o.name, err, len(o.held), o.lost.events()))
+	o.onError(fmt.Errorf("audit sink %s: %w (%d bytes wait, %d events lost)", o.name, err, waiting, o.lost.events()))
 }
 
 // end closes the sink and says what it never wrote.

@@ -36,7 +36,9 @@ func TestStalledSink(t *testing.T) {
 	const observers, each = 8, 400
 	v := newValve()
 	reg := prometheus.NewRegistry()
-	a := start(t, Config{Sinks: []Sink{{Type: Writer, W: v}}, QueueBytes: 100 << 10, Registerer: reg})
+	var reports []error // by the writing goroutine; read after it has ended
+	a := start(t, Config{Sinks: []Sink{{Type: Writer, W: v}}, QueueBytes: 100 << 10, Registerer: reg,
+		OnError: func(err error) { reports = append(reports, err) }})
 	<-v.entered // the start event is being written: from here on the writer is stuck
 
 	var wg sync.WaitGroup
@@ -69,6 +71,9 @@ func TestStalledSink(t *testing.T) {
 	if acks+lost["share.ack"] != wantAcks || bad+lost["share.undecodable"] != wantBad {
 		t.Errorf("share.ack: %d written + %d lost, want %d; share.undecodable: %d + %d, want %d",
 			acks, lost["share.ack"], wantAcks, bad, lost["share.undecodable"], wantBad)
+	}
+	if len(reports) != 1 || !strings.Contains(reports[0].Error(), "queue was full") {
+		t.Errorf("reports: %v", reports)
 	}
 	s = a.Stats()
 	if s.Queued != 0 || s.QueuedBytes != 0 || s.Dropped != lost["share.ack"]+lost["share.undecodable"] || gaps == 0 {

@@ -195,7 +195,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("write %d does not end on a line end", i)
 		}
 	}
-	if len(reports) != 1 || !errors.Is(reports[0], syscall.ENOSPC) {
+	if len(reports) != 1 || !errors.Is(reports[0], syscall.ENOSPC) || strings.Contains(reports[0].Error(), "(0 bytes") {
 		t.Errorf("reports: %v", reports)
 	}
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,10 @@ type writer struct {
 	done    chan struct{} // closed when run returns
 	err     error         // of run; read after done
 
+	onError    func(error) // may be nil
+	reported   time.Time   // of gaps
+	unreported uint64      // events in gaps since
+
 	written, held, head atomic.Uint64
 	aborted             atomic.Bool
 }
@@ -49,8 +54,8 @@ func newWriter(cfg Config, a *Auditor, outs []*output, s seams) *writer {
 			topicName: cfg.TopicName,
 		},
 		queue: a.queue, metrics: a.metrics, outs: outs, now: s.now, done: a.done,
-		timer: time.NewTimer(linger),
-		buf:   make([]byte, 0, flushAt+2*maxLine),
+		timer: time.NewTimer(linger), onError: cfg.OnError,
+		buf: make([]byte, 0, flushAt+2*maxLine),
 	}
 }
 
@@ -85,8 +90,18 @@ func (w *writer) item(it item) {
 	case it.gap != nil:
 		w.buf = w.gap(w.buf, it.gap, "", w.now())
 		w.line(auditControl, 1, nil)
+		w.reportGap(it.gap.events())
 	default:
 		w.controlLine(it.control)
+	}
+}
+
+// reportGap reports that the queue was full, as seldom as a failing sink is reported. Only now: while the sinks stood still this goroutine did.
+func (w *writer) reportGap(events uint64) {
+	w.unreported += events
+	if now := w.now(); w.onError != nil && (w.reported.IsZero() || now.Sub(w.reported) >= reportEvery) {
+		w.onError(fmt.Errorf("audit: the queue was full: %d events lost", w.unreported))
+		w.reported, w.unreported = now, 0
 	}
 }
 
