@@ -130,3 +130,6 @@ func Defaults() Config {
 		Log:      Log{Level: "info", Format: FormatAuto},
 	}
 }
+
+// DrainTimeout is drain.timeout as the proxy takes it, to which 0 is the default: no time at all is the shortest there is.
+func (c Config) DrainTimeout() time.Duration { return max(time.Duration(c.Drain.Timeout), 1) }

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/audit"
+	"github.com/ackproxy/ackproxy/proxy"
+)
+
+// app is the running proxy with all that belongs to it. drain, or close, ends it.
+type app struct {
+	config  config.Config
+	log     zerolog.Logger
+	metrics *prometheus.Registry
+	server  *proxy.Server
+	audit   *audit.Auditor
+	admin   *adminServer  // nil: none
+	lost    chan struct{} // gets a value when nobody reads standard output, an audit sink, any more
+}
+
+// observer passes outcomes on to an auditor that is made after the server; nothing is observed before Serve.
+type observer struct{ to *audit.Auditor }
+
+func (o *observer) Observe(out *policy.Outcome) { o.to.Observe(out) }
+
+// newApp binds every listener and opens every sink, and serves nothing yet. After an error nothing is left behind.
+func newApp(c config.Config, log zerolog.Logger) (*app, error) {
+	a := &app{config: c, log: log, metrics: newRegistry(), lost: make(chan struct{}, 1)}
+	if c.Admin.Listen != config.AdminNone {
+		ln, err := net.Listen("tcp", string(c.Admin.Listen))
+		if err != nil {
+			return nil, errors.Join(errors.New("the admin server cannot listen"), err)
+		}
+		a.admin = newAdminServer(ln, a)
+	}
+	var late observer
+	var err error
+	if a.server, err = proxy.New(proxyConfig(c, &late, a.metrics, log)); err != nil {
+		a.close()
+		return nil, err
+	}
+	if a.audit, err = audit.New(a.auditConfig()); err != nil {
+		a.close()
+		return nil, err
+	}
+	late.to = a.audit
+	return a, nil
+}
+
+// close ends what newApp made, when it could not make the rest.
+func (a *app) close() {
+	if a.admin != nil {
+		a.admin.listener.Close()
+	}
+	if a.server != nil {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := a.server.Shutdown(now); err != nil {
+			a.log.Debug().Err(err).Msg("closed")
+		}
+	}
+}
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "ackproxy_build_info",
+		Help:        "1; the labels say which version runs, and the Kafka release whose schemas it reads.",
+		ConstLabels: prometheus.Labels{"version": readVersion().Version, "kafka_schema": kafkaSchema},
+	})
+	build.Set(1)
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+func proxyConfig(c config.Config, o policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
+	p := proxy.Config{
+		Bootstrap:       string(c.Listen.Bootstrap),
+		Advertise:       string(c.Listen.Advertise),
+		BrokerPortsBase: int(c.Listen.BrokerPorts.Base),
+		Nodes:           map[int32]string{},
+		HostPattern:     string(c.Upstream.HostPattern),
+		DialTimeout:     time.Duration(c.Upstream.DialTimeout),
+		MaxFrame:        int(c.Protocol.MaxFrame),
+		MaxInFlight:     int(c.Protocol.MaxInFlight),
+		MaxBuffered:     int64(c.Protocol.MaxBuffered),
+		HeaderTimeout:   time.Duration(c.Protocol.HeaderTimeout),
+		HideUnknownAPIs: c.Protocol.UnknownAPIs == config.UnknownHide,
+		SASLv0Relay:     c.Protocol.SASLv0 == config.SASLRelay,
+		TxnKey:          int16(c.Protocol.TxnShareAcknowledge.APIKey),
+		TxnArm:          proxy.Arm(c.Protocol.TxnShareAcknowledge.Arm),
+		StateDir:        c.State.Dir,
+		DrainTimeout:    c.DrainTimeout(),
+		Observers:       []policy.Observer{o},
+		Registerer:      r,
+		Log:             log,
+	}
+	for _, u := range c.Upstream.Bootstrap {
+		p.Upstream = append(p.Upstream, string(u))
+	}
+	for id, address := range c.Upstream.Nodes {
+		p.Nodes[id] = string(address)
+	}
+	return p
+}
+
+func (a *app) auditConfig() audit.Config {
+	c := audit.Config{
+		Version:    readVersion().Version,
+		TopicName:  a.server.TopicName,
+		Registerer: a.metrics,
+		OnError:    a.sinkFailed,
+	}
+	for _, s := range a.config.Audit.Sinks {
+		c.Sinks = append(c.Sinks, audit.Sink{Type: string(s.Type), Path: s.Path})
+	}
+	return c
+}
+
+// sinkFailed is told of a sink that cannot be written.
+func (a *app) sinkFailed(err error) {
+	a.log.Error().Err(err).Msg("audit lines are not written")
+	if errors.Is(err, syscall.EPIPE) && strings.Contains(err.Error(), "sink stdout") {
+		select {
+		case a.lost <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// start begins to serve. The channel gets the error of a part that ends by itself.
+func (a *app) start() <-chan error {
+	ended := make(chan error, 2)
+	go func() {
+		if err := a.server.Serve(context.Background()); err != nil {
+			ended <- err
+		}
+	}()
+	if a.admin != nil {
+		go func() {
+			if err := a.admin.serve(); err != nil {
+				ended <- err
+			}
+		}()
+	}
+	return ended
+}
+
+// drain ends everything in order: connections, audit, admin server. A signal meanwhile ends it at once, which it reports.
+func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := a.server.Shutdown(ctx); err != nil {
+			a.log.Warn().Err(err).Msg("connections were closed")
+		}
+		a.closeAudit(ctx)
+		if a.admin != nil {
+			a.admin.close()
+		}
+	}()
+	select {
+	case <-done:
+		a.log.Info().Msg("stopped")
+		return false
+	case s := <-signals:
+		a.log.Warn().Stringer("signal", s).Msg("ending at once")
+		cancel()
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Second): // what hangs ends with the process
+	}
+	return true
+}
+
+// closeAudit writes what is queued. A sink that does not take it has 5 seconds.
+func (a *app) closeAudit(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := a.audit.Close(ctx); err != nil {
+		a.log.Error().Err(err).Msg("the audit log is not complete")
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary be ackproxy, so that tests see real processes: exit statuses, signals, pipes.
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_AS_ACKPROXY") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command is ackproxy with these arguments. It sees none of the settings of whoever runs the tests.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "ACKPROXY_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, "TEST_AS_ACKPROXY=1")
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// result is how a process ended.
+type result struct {
+	status   int
+	out, err string
+}
+
+// inProcess runs a command that ends by itself, in a directory of its own and without the settings of whoever runs the tests.
+func inProcess(t *testing.T, args ...string) result {
+	t.Helper()
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "ACKPROXY_") {
+			t.Setenv(name, "") // restores it afterwards
+			os.Unsetenv(name)
+		}
+	}
+	t.Chdir(t.TempDir())
+	var out, errs bytes.Buffer
+	status := execute(args, strings.NewReader(""), &out, &errs)
+	return result{status, out.String(), errs.String()}
+}
+
+func TestExitStatuses(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		out    string // in standard output
+		err    string // in standard error
+	}{
+		{"", 0, "Usage:", ""},
+		{"-h", 0, "Examples:", ""},
+		{"help run", 0, "ACKPROXY_LISTEN_BROKER_PORTS_BASE", ""},
+		{"run -h", 0, "ACKPROXY_PROTOCOL_TXN_SHARE_ACKNOWLEDGE_API_KEY", ""},
+		{"version", 0, "kafka schema 4.4", ""},
+		{"--version", 0, "ackproxy version", ""},
+		{"version -o yaml", 2, "", `write text or json`},
+		{"version extra", 2, "", `ackproxy version -h shows`},
+		{"nosuch", 2, "", `unknown command "nosuch"`},
+		{"decode --nosuch", 2, "", "unknown flag: --nosuch"},
+		{"decode a b", 2, "", "at most 1 arg"},
+		{"decode --hex xyz", 2, "", "--hex"},
+		{"decode --hex 00 file", 2, "", "exclude each other"},
+		{"decode --request --response --api-key 79 --api-version 1", 2, "", "exclude each other"},
+		{"decode --response --api-key 79", 2, "", "--api-version"},
+		{"decode --api-key 79", 2, "", "belong to --response"},
+		{"decode --txn-api-key 79 --hex 00", 2, "", "ShareAcknowledge"},
+		{"decode missing.bin", 1, "", "no such file"},
+		{"decode", 1, "", "the input is empty"},
+		{"decode --hex 00", 1, "anomalous", ""},
+		{"validate", 0, "defaults and environment: ok", ""},
+		{"validate -c missing.yaml", 2, "missing.yaml: the file cannot be read", ""},
+		{"run -c missing.yaml", 2, "", "missing.yaml: the file cannot be read"},
+		{"run --config=", 2, "", "-c: the name of the file is empty"},
+		{"run --listen nowhere", 2, "", "flags: --listen:"},
+		{"run --audit none --audit stdout", 2, "", "flags: --audit: none stands beside other sinks"},
+		{"run --audit kafka", 2, "", "kafka is not built yet"},
+		{"tail --group g", 2, "", "tail is not built yet"},
+		{"explain", 2, "", "explain is not built yet"},
+		{"audit verify x", 2, "", "audit is not built yet"},
+		{"chaos list", 2, "", "chaos is not built yet"},
+		{"dlq", 2, "", "dlq is not built yet"},
+		{"plugins check", 2, "", "plugins is not built yet"},
+		{"tail -h", 0, "not built yet", ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := inProcess(t, strings.Fields(c.args)...)
+			if r.status != c.status || !strings.Contains(r.out, c.out) || !strings.Contains(r.err, c.err) {
+				t.Errorf("status %d, want %d\nout: %s\nerr: %s", r.status, c.status, r.out, r.err)
+			}
+			if c.err == "" && r.err != "" || c.out == "" && r.out != "" {
+				t.Errorf("nothing was to be written there\nout: %s\nerr: %s", r.out, r.err)
+			}
+			if strings.Contains(r.out+r.err, "\x1b") {
+				t.Error("colour without a terminal")
+			}
+		})
+	}
+}
+
+// Every command shows an example and says what it is.
+func TestHelp(t *testing.T) {
+	root := newRootCmd()
+	for _, c := range append(root.Commands(), root) {
+		if c.Example == "" || c.Short == "" || !strings.Contains(c.Example, root.Name()+" ") {
+			t.Errorf("%s: short %q, example %q", c.CommandPath(), c.Short, c.Example)
+		}
+	}
+}
+
+func TestVersionJSON(t *testing.T) {
+	r := inProcess(t, "version", "-o", "json")
+	var v map[string]string
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"version", "commit", "kafka_schema", "go_version"} {
+		if v[k] == "" {
+			t.Errorf("%s is missing in %s", k, r.out)
+		}
+	}
+	if v["kafka_schema"] != "4.4" || len(v) != 4 {
+		t.Error(r.out)
+	}
+}
+
+// A reader that has seen enough ends the command, without a word.
+func TestBrokenPipe(t *testing.T) {
+	cmd := command(t, "decode")
+	cmd.Stdin = strings.NewReader(strings.Repeat(golden(t)["share_ack_req_v1_mixed_gap"].Hex, 2000))
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 10)); err != nil {
+		t.Error(err)
+	}
+	out.Close()
+	err = cmd.Wait()
+	if errs.Len() > 0 {
+		t.Errorf("wrote %q", errs.String())
+	}
+	if err == nil || cmd.ProcessState.ExitCode() != -1 {
+		t.Errorf("ended with %v, want the end by SIGPIPE", err)
+	}
+}

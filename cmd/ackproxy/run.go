@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+)
+
+func newRunCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Serve clients until SIGTERM",
+		Long: `Listen for Kafka clients, carry each connection to its broker, and write the audit log. Works without a file. Flags are stronger than
+the environment, that than the file, that than the defaults.
+
+SIGTERM or SIGINT drains: no connection is accepted any more, and those that are open go on until they close or drain.timeout is over.
+A second signal ends at once. Exit status: 0 after a drain, 1 when it could not start or go on, 2 when the configuration is wrong.
+
+` + environmentHelp(),
+		Example: `  ackproxy run --listen 127.0.0.1:19092 --upstream localhost:9092
+  ackproxy run -c ackproxy.yaml --audit file:/var/log/ackproxy/audit.jsonl --admin none`,
+		Args: cobra.NoArgs,
+	}
+	file := addConfigFlag(cmd)
+	addSettingFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := sources(cmd, *file)
+		if err != nil {
+			return err
+		}
+		c, report := config.Load(s)
+		if len(report.Problems) > 0 {
+			printWarnings(cmd.ErrOrStderr(), report)
+			for _, p := range report.Problems {
+				fmt.Fprintln(cmd.ErrOrStderr(), p)
+			}
+			return &exit{status: statusUsage}
+		}
+		log := newLogger(cmd.ErrOrStderr(), c.Log)
+		for _, w := range report.Warnings {
+			log.Warn().Msg(w.String())
+		}
+		return serve(cmd.Context(), c, log)
+	}
+	return cmd
+}
+
+// serve runs the proxy from the first listener to the end of the drain.
+func serve(ctx context.Context, c config.Config, log zerolog.Logger) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	// A reader of standard output that goes away must not cut every connection: app.lost drains instead.
+	signal.Ignore(syscall.SIGPIPE)
+	a, err := newApp(c, log)
+	if err != nil {
+		return failed(err)
+	}
+	a.announce()
+	ended := a.start()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	select {
+	case s := <-signals:
+		log.Info().Stringer("signal", s).Dur("timeout_ms", c.DrainTimeout()).Msg("draining: a second signal ends at once")
+	case <-a.lost:
+		log.Warn().Msg("the reader of standard output, an audit sink, is gone: draining")
+	case <-ctx.Done():
+	case err = <-ended:
+		log.Error().Err(err).Msg("serving ended")
+	}
+	atOnce := a.drain(signals)
+	switch {
+	case err != nil:
+		return failed(err)
+	case atOnce:
+		return failed(fmt.Errorf("ended by a second signal"))
+	}
+	return nil
+}
