@@ -20,7 +20,10 @@ const shareVersionTxn = 3
 // readVersion is the highest version of a key that we read; false for keys that pass unread.
 func (s *Server) readVersion(key int16, b *brokerState) (int16, bool) {
 	switch {
-	case key == s.cfg.TxnKey && b.armed.Load() && key != codec.KeyAddRaftVoter:
+	case key == s.cfg.TxnKey && b.armed.Load():
+		if key == codec.KeyAddRaftVoter { // which goes on in all its versions
+			return codec.MaxVersion(key), true
+		}
 		return 0, true
 	case key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || hasAddresses(key) || key == codec.KeyProduce || key == codec.KeyFetch:
 		return codec.MaxVersion(key), true

@@ -15,6 +15,7 @@ type exchange struct {
 	correlationID int32
 	key, version  int16
 	need          need
+	txn           bool            // of key 80: the answer is one to a TxnShareAcknowledge
 	outcome       *policy.Outcome // what the observers get, nil when they get nothing
 	sasl          *saslStep       // for SaslHandshake and SaslAuthenticate
 }

@@ -130,6 +130,7 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 	case r.c.srv.carrier(r.key) == policy.TxnShareAcknowledge && !r.c.broker.armed.Load():
 		r.undecodable(&x, frame, &codec.Problem{Reason: "TxnShareAcknowledge is not armed for this broker (protocol.txn_share_acknowledge)", At: 4})
 	default:
+		x.txn = r.key == codec.KeyAddRaftVoter
 		r.share(&x, frame, h, body, outcome, problem)
 	}
 	return nil, r.register(x)
@@ -143,7 +144,10 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Exact && outcome == codec.Tolerated { // the header was
 		req.Decode, req.Problem = outcome, problem
 	}
-	if req.Decode == codec.Anomalous {
+	if req.Decode == codec.Opaque { // key 80 again, in a version of AddRaftVoter that the proposal does not have
+		req.Problem = &codec.Problem{Reason: "a version of TxnShareAcknowledge that is not known", At: 6}
+	}
+	if req.Decode == codec.Anomalous || req.Decode == codec.Opaque {
 		r.undecodable(x, frame, req.Problem)
 		return
 	}
@@ -191,6 +195,7 @@ func (r *requests) admin(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if outcome == codec.Anomalous {
 		var txn codec.TxnShareAcknowledgeRequest
 		if as, _ := txn.Decode(frame[body:], body, 0); as != codec.Anomalous {
+			x.txn = true
 			r.undecodable(x, frame, problem)
 			return
 		}
@@ -204,14 +209,20 @@ func (r *requests) admin(x *exchange, frame []byte, h codec.RequestHeader, body 
 	x.outcome.Request.Decode, x.outcome.Request.Problem = outcome, problem
 }
 
-// isTxn says whether a frame of key 80 is a TxnShareAcknowledge: only where that is armed, and where it does not read as AddRaftVoter.
+// isTxn says whether a frame of key 80 is a TxnShareAcknowledge: only where that is armed, and where it does not read strictly as
+// AddRaftVoter. What a broker reads as neither counts as the one that carries acknowledgements.
 func (r *requests) isTxn(frame []byte, body int) bool {
 	if r.c.srv.cfg.TxnKey != codec.KeyAddRaftVoter || !r.c.broker.armed.Load() {
 		return false
 	}
 	var voter codec.AddRaftVoterRequest
 	outcome, _ := voter.Decode(frame[body:], body, r.version)
-	return outcome != codec.Exact
+	if outcome != codec.Tolerated {
+		return outcome != codec.Exact
+	}
+	var txn codec.TxnShareAcknowledgeRequest
+	as, _ := txn.Decode(frame[body:], body, r.version)
+	return as == codec.Exact || as == codec.Tolerated
 }
 
 // learnSoftware reads what the client calls itself. ApiVersions itself is the broker's to answer, in any version.

@@ -89,7 +89,7 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 		instead, err = r.shareAcknowledge(m, frame, body)
 	case hasAddresses(x.key):
 		instead, err = m.addresses(x, frame, body)
-	case x.key == codec.KeyAddRaftVoter && (x.outcome == nil || x.outcome.Kind != policy.Acknowledgement):
+	case x.key == codec.KeyAddRaftVoter && !x.txn:
 		err = r.addRaftVoter(frame, body)
 	default:
 		instead, err = r.txnShareAcknowledge(m, frame, body)
@@ -140,21 +140,19 @@ func responseBody(frame []byte, x exchange) (int, error) {
 // unread ends a connection on whose answers we cannot keep our word: an address might be in there.
 func (r *responses) unread(err error) error {
 	r.c.srv.metrics.decode.WithLabelValues(codec.Name(r.x.key), "response").Inc()
-	if r.x.outcome != nil {
-		r.x.outcome.Reply = policy.Reply{State: policy.Unreadable, Received: time.Now()}
-		r.c.srv.observe(r.x.outcome)
-	}
+	r.verdict(policy.Reply{State: policy.Unreadable})
 	return fmt.Errorf("%w: %s v%d: %w", errUnread, codec.Name(r.x.key), r.x.version, err)
 }
 
-// verdict hands the broker's answer to the observers.
+// verdict hands what became of the request to the observers, once.
 func (r *responses) verdict(reply policy.Reply) {
-	if r.x.outcome == nil {
+	o := r.x.outcome
+	if o == nil {
 		return
 	}
-	reply.State, reply.Received = policy.Answered, time.Now()
-	r.x.outcome.Reply = reply
-	r.c.srv.observe(r.x.outcome)
+	reply.Received = time.Now()
+	o.Reply, r.x.outcome = reply, nil
+	r.c.srv.observe(o)
 }
 
 // tailed looks at a Produce, Fetch or ShareFetch answer in memory.
@@ -218,13 +216,26 @@ func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) 
 	return nil
 }
 
+// readable is the error of an answer that cannot be read. A tolerated one is read, but other readers may find more in it than we do, so
+// that only what we have read of it is passed on.
+func readable(outcome codec.Outcome, problem *codec.Problem) error {
+	switch outcome {
+	case codec.Anomalous:
+		return problem
+	case codec.Opaque:
+		return fmt.Errorf("%w: no version that is read", errBadFrame)
+	}
+	return nil
+}
+
 func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
 	var a codec.ShareAcknowledgeResponse
-	if outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome == codec.Anomalous {
-		return nil, problem
+	outcome, problem := a.Decode(frame[body:], body, r.x.version)
+	if err := readable(outcome, problem); err != nil {
+		return nil, err
 	}
 	var instead []byte
-	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed {
+	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed || outcome == codec.Tolerated {
 		b := a
 		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
 		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
@@ -239,11 +250,12 @@ func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte,
 
 func (r *responses) txnShareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
 	var a codec.TxnShareAcknowledgeResponse
-	if outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome == codec.Anomalous {
-		return nil, problem
+	outcome, problem := a.Decode(frame[body:], body, r.x.version)
+	if err := readable(outcome, problem); err != nil {
+		return nil, err
 	}
 	var instead []byte
-	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed {
+	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed || outcome == codec.Tolerated {
 		b := a
 		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
 		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
@@ -269,6 +281,7 @@ func (r *responses) addRaftVoter(frame []byte, body int) error {
 	case codec.Anomalous:
 		return problem
 	case codec.Opaque: // a version to come; there are no addresses in this answer
+		r.verdict(policy.Reply{State: policy.Unreadable})
 		return nil
 	}
 	r.verdict(policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage)})
