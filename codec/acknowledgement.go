@@ -9,11 +9,7 @@ type AckTopic struct {
 
 func (t *AckTopic) walk(w *walker) {
 	w.uuid("TopicId", &t.TopicID)
-	size := 6
-	if w.has(hasMaxBytes) {
-		size = 10
-	}
-	array(w, "Partitions", &t.Partitions, size)
+	array(w, "Partitions", &t.Partitions, &ackPartitionShape)
 	w.tags(&t.Tags)
 }
 
@@ -31,7 +27,7 @@ func (p *AckPartition) walk(w *walker) {
 	if w.has(hasMaxBytes) {
 		w.int32("PartitionMaxBytes", &p.PartitionMaxBytes)
 	}
-	array(w, "AcknowledgementBatches", &p.Batches, 18)
+	array(w, "AcknowledgementBatches", &p.Batches, &ackBatchShape)
 	w.tags(&p.Tags)
 }
 

@@ -29,7 +29,7 @@ func (m *AddRaftVoterRequest) walk(w *walker) {
 	w.int32("TimeoutMs", &m.TimeoutMs)
 	w.int32("VoterId", &m.VoterID)
 	w.uuid("VoterDirectoryId", &m.VoterDirectoryID)
-	array(w, "Listeners", &m.Listeners, 5)
+	array(w, "Listeners", &m.Listeners, &listenerShape)
 	if w.version >= 1 {
 		w.bool("AckWhenCommitted", &m.AckWhenCommitted)
 	}

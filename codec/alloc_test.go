@@ -5,9 +5,11 @@ import "testing"
 // Decoding and looking at every batch allocates nothing, however many there are.
 func TestNoAllocations(t *testing.T) {
 	for name, body := range map[string][]byte{
-		"one batch":        ackBody(1, 1, 1, 1),
-		"a thousand":       ackBody(10, 10, 10, 10),
-		"lengths of bytes": ackBody(1, 1, 300, 200),
+		"one batch":  ackBody(1, 1, 1, 1),
+		"a thousand": ackBody(10, 10, 10, 10),
+		"many types": ackBody(1, 1, 300, 200),
+		"more types": ackBody(1, 1, 3, 20_000),
+		"tags":       taggedAckBody(),
 	} {
 		want, got := 0, 0
 		for topic := range mustDecode(t, body, 2).Topics.All() {
@@ -35,6 +37,14 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations, %d batches of %d", name, allocs, got, want)
 		}
 	}
+}
+
+// taggedAckBody has unknown tags in a batch, which cannot be passed over.
+func taggedAckBody() []byte {
+	b := AckBatch{Types: []byte{1}}
+	b.Tags.Append(7, []byte("seven"))
+	m := ackRequest(b, b)
+	return m.Append(nil, 2)
 }
 
 // Headers are read without allocating as well.

@@ -121,25 +121,26 @@ func (a *Array[T]) Append(e T) {
 	a.n++
 }
 
-// array walks an array of elements that take at least size bytes each.
-func array[T element](w *walker, name string, a *Array[T], size int) {
+// array walks an array of elements of this shape.
+func array[T element](w *walker, name string, a *Array[T], s *shape) {
 	if w.appending {
 		appendArray(w, a)
 		return
 	}
 	at := w.pos
-	n, ok := w.count(name, size)
+	n, ok := w.count(name, s[w.layout%layouts].least)
 	if !ok {
 		return
 	}
 	start := w.pos
 	if w.care != nil {
-		w.openArray(name, at, n)
+		w.openArray(Field{Name: name, At: at, Len: w.pos - at, Type: CompactArray, Value: int64(n), elem: s})
 		walkCarefully(w, a, n)
 		w.leave()
+	} else if end, ok := s.skim(w.fast, start, n, w.layout); ok {
+		w.pos = end
 	} else {
-		var e T
-		walkAll(w, &e, n)
+		walkAll(w, new(T), n)
 	}
 	*a = Array[T]{raw: w.in[start:w.pos:w.pos], n: int32(n), layout: w.layout}
 }
@@ -170,7 +171,7 @@ func walkCarefully[T element](w *walker, a *Array[T], n int) {
 }
 
 // openArray is undone by leave.
-func (w *walker) openArray(name string, at, n int) {
-	w.openField(Field{Name: name, At: at, Len: w.pos - at, Type: CompactArray, Value: int64(n)})
-	w.care.path = append(w.care.path, level{name: name, index: -1})
+func (w *walker) openArray(f Field) {
+	w.openField(f)
+	w.care.path = append(w.care.path, level{name: f.Name, index: -1})
 }

@@ -33,8 +33,6 @@ type NodeEndpoint struct {
 	Tags   Tags
 }
 
-const nodeEndpointSize = 11 // at least
-
 func (n *NodeEndpoint) walk(w *walker) {
 	w.int32("NodeId", &n.NodeID)
 	w.str("Host", &n.Host)

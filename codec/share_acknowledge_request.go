@@ -30,6 +30,6 @@ func (m *ShareAcknowledgeRequest) walk(w *walker) {
 	if w.version >= 2 {
 		w.bool("IsRenewAck", &m.IsRenewAck)
 	}
-	array(w, "Topics", &m.Topics, 18)
+	array(w, "Topics", &m.Topics, &ackTopicShape)
 	w.tags(&m.Tags)
 }

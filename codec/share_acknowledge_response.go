@@ -29,8 +29,8 @@ func (m *ShareAcknowledgeResponse) walk(w *walker) {
 	if w.version >= 2 {
 		w.int32("AcquisitionLockTimeoutMs", &m.AcquisitionLockTimeoutMs)
 	}
-	array(w, "Responses", &m.Responses, 18)
-	array(w, "NodeEndpoints", &m.NodeEndpoints, nodeEndpointSize)
+	array(w, "Responses", &m.Responses, &ackResultTopicShape)
+	array(w, "NodeEndpoints", &m.NodeEndpoints, &nodeEndpointShape)
 	w.tags(&m.Tags)
 }
 
@@ -43,11 +43,7 @@ type AckResultTopic struct {
 
 func (t *AckResultTopic) walk(w *walker) {
 	w.uuid("TopicId", &t.TopicID)
-	size := 17
-	if w.has(leaderTagged) {
-		size = 8
-	}
-	array(w, "Partitions", &t.Partitions, size)
+	array(w, "Partitions", &t.Partitions, &ackResultShape)
 	w.tags(&t.Tags)
 }
 

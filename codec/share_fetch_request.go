@@ -47,8 +47,8 @@ func (m *ShareFetchRequest) walk(w *walker) {
 		w.int8("ShareAcquireMode", &m.ShareAcquireMode)
 		w.bool("IsRenewAck", &m.IsRenewAck)
 	}
-	array(w, "Topics", &m.Topics, 18)
-	array(w, "ForgottenTopicsData", &m.ForgottenTopicsData, 18)
+	array(w, "Topics", &m.Topics, &ackTopicShape)
+	array(w, "ForgottenTopicsData", &m.ForgottenTopicsData, &forgottenTopicShape)
 	w.tags(&m.Tags)
 }
 
@@ -61,6 +61,6 @@ type ForgottenTopic struct {
 
 func (t *ForgottenTopic) walk(w *walker) {
 	w.uuid("TopicId", &t.TopicID)
-	array(w, "Partitions", &t.Partitions, 4)
+	array(w, "Partitions", &t.Partitions, &int32Shape)
 	w.tags(&t.Tags)
 }

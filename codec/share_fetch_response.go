@@ -29,8 +29,8 @@ func (m *ShareFetchResponse) walk(w *walker) {
 	if w.version >= 1 {
 		w.int32("AcquisitionLockTimeoutMs", &m.AcquisitionLockTimeoutMs)
 	}
-	array(w, "Responses", &m.Responses, 18)
-	array(w, "NodeEndpoints", &m.NodeEndpoints, nodeEndpointSize)
+	array(w, "Responses", &m.Responses, &fetchResultTopicShape)
+	array(w, "NodeEndpoints", &m.NodeEndpoints, &nodeEndpointShape)
 	w.tags(&m.Tags)
 }
 
@@ -43,7 +43,7 @@ type FetchResultTopic struct {
 
 func (t *FetchResultTopic) walk(w *walker) {
 	w.uuid("TopicId", &t.TopicID)
-	array(w, "Partitions", &t.Partitions, 22)
+	array(w, "Partitions", &t.Partitions, &fetchResultShape)
 	w.tags(&t.Tags)
 }
 
@@ -73,7 +73,7 @@ func (r *FetchResult) walk(w *walker) {
 	w.nullable("AcknowledgeErrorMessage", &r.AcknowledgeErrorMessage)
 	r.CurrentLeader.walk(w)
 	w.records("Records", &r.Records)
-	array(w, "AcquiredRecords", &r.AcquiredRecords, 19)
+	array(w, "AcquiredRecords", &r.AcquiredRecords, &acquiredRecordShape)
 	w.tags(&r.Tags)
 }
 

@@ -69,23 +69,9 @@ func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
 		w.appendTags(*t, set, field)
 		return
 	}
-	at := w.pos
-	n, ok := w.uvarint("_tags")
-	if !ok {
-		return
-	}
-	if left := len(w.in) - w.pos; n > maxTags {
-		w.fail("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
-		return
-	} else if int(n) > left/2 {
-		w.fail("_tags", at, "tag count over the bytes left: %d fields, %d bytes", int(n), left)
-		return
-	}
-	if w.tracing() {
-		w.care.value(Field{Name: "_tags", At: at, Type: TagSection, Value: int64(n)}, w.pos)
-	}
+	n, ok := w.tagCount()
 	start, unknown, last := w.pos, false, int64(-1)
-	for i := 0; i < int(n) && !w.stopped; i++ {
+	for ; ok && n > 0; n-- {
 		at := w.pos
 		tag, data := w.taggedField()
 		if w.stopped {
@@ -95,21 +81,46 @@ func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
 			w.tolerate("_tags", at, "tags not ascending: %d after %d", int(tag), int(last))
 		}
 		last = max(last, int64(tag))
-		if field != nil && tag == 0 {
-			if w.tracing() {
-				w.care.value(Field{Name: "_tags", At: at, Type: TagHeader, Value: int64(tag)}, w.pos-len(data))
-			}
-			w.within(data, field)
-			continue
-		}
-		unknown = true
+		known := field != nil && tag == 0
 		if w.tracing() {
-			w.care.value(Field{Name: "_tags", At: at, Type: TaggedField, Tag: int64(tag), Value: data}, w.pos)
+			w.traceTagged(at, tag, data, known)
 		}
+		if known {
+			w.within(data, field)
+		} else {
+			unknown = true
+		}
+		ok = !w.stopped
 	}
 	*t = Tags{}
 	if unknown {
 		*t = Tags{raw: w.in[start:w.pos:w.pos], known: field != nil}
+	}
+}
+
+func (w *walker) tagCount() (int, bool) {
+	at := w.pos
+	n, ok := w.uvarint("_tags")
+	if !ok {
+		return 0, false
+	}
+	if n > maxTags {
+		w.fail("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
+	} else if left := len(w.in) - w.pos; int(n) > left/2 {
+		w.fail("_tags", at, "tag count over the bytes left: %d fields, %d bytes", int(n), left)
+	}
+	if w.tracing() {
+		w.care.value(Field{Name: "_tags", At: at, Type: TagSection, Value: int64(n)}, w.pos)
+	}
+	return int(n), !w.stopped
+}
+
+// traceTagged tells of a tagged field: of a known one of what comes before it only, the field will tell of itself.
+func (w *walker) traceTagged(at int, tag uint32, data []byte, known bool) {
+	if known {
+		w.care.value(Field{Name: "_tags", At: at, Type: TagHeader, Value: int64(tag)}, w.pos-len(data))
+	} else {
+		w.care.value(Field{Name: "_tags", At: at, Type: TaggedField, Tag: int64(tag), Value: data}, w.pos)
 	}
 }
 

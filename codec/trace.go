@@ -24,6 +24,8 @@ type Field struct {
 	// (nil is null), of an array of int8, of an unknown tagged field. It is the int64 number of parts of a
 	// CompactArray or TagSection, the int64 tag of a TagHeader, and nil of a Struct.
 	Value any
+
+	elem *shape // of a CompactArray
 }
 
 // Type is the wire type of a field.

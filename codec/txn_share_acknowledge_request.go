@@ -33,6 +33,6 @@ func (m *TxnShareAcknowledgeRequest) walk(w *walker) {
 	w.int16("ProducerEpoch", &m.ProducerEpoch)
 	w.str("MemberId", &m.MemberID)
 	w.int32("MemberEpoch", &m.MemberEpoch)
-	array(w, "Topics", &m.Topics, 18)
+	array(w, "Topics", &m.Topics, &ackTopicShape)
 	w.tags(&m.Tags)
 }

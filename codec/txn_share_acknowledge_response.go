@@ -25,13 +25,13 @@ func (m *TxnShareAcknowledgeResponse) walk(w *walker) {
 	w.layout |= leaderTagged
 	w.int32("ThrottleTimeMs", &m.ThrottleTimeMs)
 	w.int16("ErrorCode", &m.ErrorCode)
-	array(w, "Responses", &m.Responses, 18)
+	array(w, "Responses", &m.Responses, &ackResultTopicShape)
 	if !w.appending {
 		m.NodeEndpoints = Array[NodeEndpoint]{}
 	}
 	w.tagsAnd(&m.Tags, m.NodeEndpoints.Len() > 0, func() {
 		at := w.pos
-		array(w, "NodeEndpoints", &m.NodeEndpoints, nodeEndpointSize)
+		array(w, "NodeEndpoints", &m.NodeEndpoints, &nodeEndpointShape)
 		w.atDefault("NodeEndpoints", at, m.NodeEndpoints.Len() == 0)
 	})
 }

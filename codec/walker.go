@@ -11,7 +11,8 @@ import "encoding/binary"
 //	appending         Append
 //
 // The methods named after types take the fast way out when the bytes are there and plain. Everything else goes to the slow half of
-// the method: it is the only one that appends, reports or traces, so reading pays for none of that.
+// the method: it is the only one that appends, reports or traces, so reading pays for none of that. Elements of arrays that are
+// read strictly or leniently are passed over without a walk where they are plain (see shape).
 type walker struct {
 	fast    []byte // what the fast ways may take from: in, or nil where every field must go the slow way
 	in      []byte // reading: the bytes up to the end of the section that is being read
@@ -31,6 +32,7 @@ type layout uint8
 const (
 	hasMaxBytes  layout = 1 << iota // AckPartition has PartitionMaxBytes (ShareFetch v0)
 	leaderTagged                    // AckResult has its CurrentLeader in tag 0 (TxnShareAcknowledge)
+	layouts                         // how many there are
 
 	builtLayout = hasMaxBytes // of arrays built with Append: room for every field, in its plain place
 )
