@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // nodes knows where each broker is. Static configuration wins over the host pattern, which wins over what answers taught; what they
@@ -45,18 +48,33 @@ func loadNodes(cfg *Config) (*nodes, error) {
 	case err != nil:
 		return nil, fmt.Errorf("state.dir: %w", err)
 	default:
-		var s stateFile
-		if err := json.Unmarshal(text, &s); err != nil || s.Version != 1 {
-			return nil, fmt.Errorf("state.dir: %s is not a state file of version 1 (remove it to learn the nodes anew): %v", n.file, err)
-		}
-		if s.Nodes != nil {
-			n.learnt = s.Nodes
+		if n.learnt, err = readState(text); err != nil {
+			return nil, fmt.Errorf("state.dir: %s is not a state file of ours (remove it to learn the nodes anew): %w", n.file, err)
 		}
 	}
 	if err := n.save(); err != nil {
 		return nil, fmt.Errorf("state.dir: %w", err)
 	}
 	return n, nil
+}
+
+func readState(text []byte) (map[int32]string, error) {
+	var s stateFile
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	if s.Version != 1 {
+		return nil, fmt.Errorf("version %d, want 1", s.Version)
+	}
+	for id, addr := range s.Nodes {
+		if _, _, err := net.SplitHostPort(addr); err != nil || id < 0 {
+			return nil, fmt.Errorf("node %d at %q", id, addr)
+		}
+	}
+	if s.Nodes == nil {
+		s.Nodes = map[int32]string{}
+	}
+	return s.Nodes, nil
 }
 
 // save replaces the state file in one step. The caller holds the lock, or nobody else has n yet.
@@ -120,11 +138,7 @@ func (n *nodes) ids() []int32 {
 	for id := range n.learnt {
 		all[id] = true
 	}
-	var ids []int32
-	for id := range maps.Keys(all) {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Sorted(maps.Keys(all))
 }
 
 // advertise learns where a broker is from an answer, and returns the address that clients are told instead. False means that no
@@ -134,16 +148,14 @@ func (s *Server) advertise(id int32, host string, port int32) (string, int32, bo
 		return "", -1, false
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	if s.nodes.knows(id, addr) {
+	known := s.nodes.knows(id, addr)
+	if known {
 		if l := s.node(id); l != nil {
 			return s.cfg.Advertise, l.port, true
 		}
 	}
-	if host != "" && !s.own(host, port) {
-		if err := s.nodes.learn(id, addr); err != nil {
-			s.log.Error().Err(err).Int32("node", id).Msg("state file not written: after a restart this node is unknown until an answer names it")
-		}
-		s.log.Info().Int32("node", id).Str("upstream", addr).Msg("learnt a broker's address")
+	if _, _, err := net.SplitHostPort(addr); !known && host != "" && err == nil && !s.own(id, host, port) {
+		s.learn(id, addr)
 	}
 	if _, known := s.nodes.addr(id); !known {
 		if !s.quiet("node "+strconv.Itoa(int(id)), "loop") {
@@ -162,20 +174,67 @@ func (s *Server) advertise(id int32, host string, port int32) (string, int32, bo
 	return s.cfg.Advertise, l.port, true
 }
 
-// own says whether an address is one of our listeners': learning it would make us dial ourselves.
-func (s *Server) own(host string, port int32) bool {
-	bind, _, _ := net.SplitHostPort(s.cfg.Bootstrap)
-	ours := host == s.cfg.Advertise || host == bind || host == "localhost"
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		ours = true
+func (s *Server) learn(id int32, addr string) {
+	if err := s.nodes.learn(id, addr); err != nil {
+		s.log.Error().Err(err).Int32("node", id).Msg("state file not written: after a restart this node is unknown until an answer names it")
 	}
-	if !ours {
-		return false
+	s.log.Info().Int32("node", id).Str("upstream", addr).Msg("learnt a broker's address")
+}
+
+// portOf is the port that stands for a broker, 0 for any free one; false where it would be beyond the last.
+func (s *Server) portOf(id int32) (int, bool) {
+	if s.cfg.BrokerPortsBase == 0 {
+		return 0, true
+	}
+	port := s.cfg.BrokerPortsBase + int(id)
+	return port, port <= 65535
+}
+
+// own says whether the address of a node is one of our listeners', or the one that its own listener is going to have: learning it would
+// make us dial ourselves.
+func (s *Server) own(id int32, host string, port int32) bool {
+	ip := net.ParseIP(host)
+	bind, _, _ := net.SplitHostPort(s.cfg.Bootstrap)
+	named := host == s.cfg.Advertise || host == bind || host == "localhost"
+	if will, ok := s.portOf(id); ok && will == int(port) && (named || isLocal(ip)) {
+		return true
 	}
 	for _, l := range s.snapshot() {
-		if l.port == port {
+		if l.port == port && (named || l.at(ip)) {
 			return true
 		}
 	}
 	return false
+}
+
+// at says whether a connection to an address of this machine would reach l.
+func (l *listener) at(ip net.IP) bool {
+	bound := l.ln.Addr().(*net.TCPAddr).IP
+	return bound.Equal(ip) || bound.IsUnspecified() && isLocal(ip)
+}
+
+// isLocal says whether an address is one of this machine's.
+func isLocal(ip net.IP) bool {
+	if ip == nil || ip.IsLoopback() {
+		return ip != nil
+	}
+	addrs, _ := net.InterfaceAddrs() // without them only loopback is known to be ours
+	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	})
+}
+
+// refuseOwn keeps a dialler from our own listeners, whatever the name that led to them: we would accept, dial again, and so on.
+func (s *Server) refuseOwn(_, addr string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	for _, l := range s.snapshot() {
+		if l.port == int32(to.Port()) && l.at(net.IP(to.Addr().WithZone("").AsSlice())) {
+			return fmt.Errorf("%s is the proxy's own listener %s", addr, l.name)
+		}
+	}
+	return nil
 }

@@ -83,6 +83,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	if _, err = s.listen(bootstrapNode, "bootstrap", cfg.Bootstrap); err == nil {
 		for _, id := range s.nodes.ids() {
+			if _, ok := s.portOf(id); !ok { // as when an answer names it: it is left out of answers
+				s.log.Warn().Int32("node", id).Msg("no port for this broker (lower listen.broker_ports.base)")
+				continue
+			}
 			if _, err = s.listenNode(id); err != nil {
 				break
 			}
@@ -135,11 +139,8 @@ func (s *Server) listen(node int32, name, addr string) (*listener, error) {
 // listenNode binds the port that stands for a broker: a function of its id, so that it is the same on every replica and after every
 // restart. With a base of 0 any free port is taken.
 func (s *Server) listenNode(id int32) (*listener, error) {
-	port := 0
-	if base := s.cfg.BrokerPortsBase; base != 0 {
-		port = base + int(id)
-	}
-	if port > 65535 {
+	port, ok := s.portOf(id)
+	if !ok {
 		return nil, fmt.Errorf("node %d: port %d is above 65535 (lower listen.broker_ports.base)", id, port)
 	}
 	host, _, err := net.SplitHostPort(s.cfg.Bootstrap)

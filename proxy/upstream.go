@@ -48,7 +48,7 @@ func (s *Server) dial(l *listener) (net.Conn, *brokerState, error) {
 }
 
 func (s *Server) dialAddr(addr string) (net.Conn, error) {
-	d := net.Dialer{Timeout: s.cfg.DialTimeout, KeepAliveConfig: keepAlive}
+	d := net.Dialer{Timeout: s.cfg.DialTimeout, KeepAliveConfig: keepAlive, Control: s.refuseOwn}
 	c, err := d.DialContext(s.ctx, "tcp", addr)
 	if err == nil {
 		s.reached.Store(time.Now().UnixNano())

@@ -1,0 +1,266 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/codec"
+)
+
+// freePort is a port of 127.0.0.1 that nobody listened on a moment ago, below those that are given out at random.
+func freePort(t *testing.T, span int) int {
+	t.Helper()
+next:
+	for port := 21000 + os.Getpid()%5000; port < 32000; port += span + 1 {
+		for i := range span {
+			ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+i))
+			if err != nil {
+				continue next
+			}
+			ln.Close()
+		}
+		return port
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// nothingBound fails when one of the ports is still taken.
+func nothingBound(t *testing.T, ports ...int) {
+	t.Helper()
+	for _, port := range ports {
+		ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			t.Errorf("left bound: %v", err)
+			continue
+		}
+		ln.Close()
+	}
+}
+
+// A restarted proxy serves the brokers' ports, at the same place, before anyone asks for metadata.
+func TestStateFileServesNodesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	base := freePort(t, 8)
+	cfg := Config{Bootstrap: fmt.Sprint("127.0.0.1:", base), Advertise: "127.0.0.1", BrokerPortsBase: base + 1, StateDir: dir}
+	first, second := script(t, answering(echo)), script(t, answering(echo))
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, addr := range map[int32]string{2: first, 5: second} {
+		to, _ := net.ResolveTCPAddr("tcp", addr)
+		if host, port, ok := s.advertise(id, "127.0.0.1", int32(to.Port)); !ok || host != "127.0.0.1" || int(port) != base+1+int(id) {
+			t.Fatal(host, port, ok)
+		}
+	}
+	s.Shutdown(context.Background())
+	text, err := os.ReadFile(filepath.Join(dir, "nodes.json"))
+	if want := fmt.Sprintf(`{"version":1,"nodes":{"2":%q,"5":%q}}`, first, second); err != nil || strings.TrimSpace(string(text)) != want {
+		t.Errorf("%v, %s, want %s", err, text, want)
+	}
+	if s, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s)
+	for id, addr := range map[int32]string{2: first, 5: second} {
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", base+1+int(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.Write(opaque(1, 0))
+		if f, err := readFrame(c); err != nil || idOf(f, true) != 1 {
+			t.Errorf("node %d: %v", id, err)
+		}
+		if l := s.Listeners(); len(l) != 3 || l[1].Name != "broker-2" || l[2].Name != "broker-5" || id == 5 && l[2].Upstream != fmt.Sprint([]string{addr}) {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// A state that cannot be used is an error that says what to do, and leaves no port bound.
+func TestUnusableState(t *testing.T) {
+	port := freePort(t, 1)
+	file := filepath.Join(t.TempDir(), "file")
+	os.WriteFile(file, nil, 0o600)
+	asDir := t.TempDir()
+	os.Mkdir(filepath.Join(asDir, "nodes.json"), 0o700)
+	for dir, says := range map[string]string{filepath.Join(file, "state"): "state.dir", "/dev/null": "state.dir", asDir: "nodes.json"} {
+		_, err := New(Config{Bootstrap: fmt.Sprint("127.0.0.1:", port), StateDir: dir})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, text := range []string{"", "{", "[]", "nodes", `{"version":2}`, `{"version":1,"nodes":{"x":"a:1"}}`, `{"version":1,"nodes":{"-1":"a:1"}}`,
+		`{"version":1,"nodes":{"1":"no port"}}`, `{"version":1,"nodes":{"1":7}}`} {
+		dir := t.TempDir()
+		os.WriteFile(filepath.Join(dir, "nodes.json"), []byte(text), 0o600)
+		_, err := New(Config{Bootstrap: fmt.Sprint("127.0.0.1:", port), StateDir: dir})
+		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "nodes.json")) || !strings.Contains(err.Error(), "remove it") || strings.Contains(err.Error(), "nil") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if left, _ := os.ReadFile(filepath.Join(dir, "nodes.json")); string(left) != text {
+			t.Errorf("%q was replaced with %q", text, left)
+		}
+	}
+	nothingBound(t, port)
+}
+
+func TestPortInUse(t *testing.T) {
+	base := freePort(t, 4)
+	taken, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", base+3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = New(Config{Bootstrap: fmt.Sprint("127.0.0.1:", base), BrokerPortsBase: base, Nodes: map[int32]string{1: "a:1", 2: "b:1", 3: "c:1"}})
+	if err == nil || !strings.Contains(err.Error(), "broker-3") {
+		t.Errorf("error %v", err)
+	}
+	nothingBound(t, base, base+1, base+2)
+}
+
+// A node without a port is left out of answers; it does not keep the proxy from starting, whoever named it.
+func TestNodeBeyondLastPort(t *testing.T) {
+	cfg := Config{Bootstrap: "127.0.0.1:0", BrokerPortsBase: 60000, StateDir: t.TempDir(), Nodes: map[int32]string{5536: "static:1"}}
+	for range 2 {
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []int32{5536, 2147483647} {
+			if _, _, ok := s.advertise(id, "far.example", 9092); ok {
+				t.Errorf("node %d is mapped", id)
+			}
+		}
+		s.Shutdown(context.Background())
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	n := &nodes{static: map[int32]string{1: "static:1"}, pattern: "kafka-{id}.{id}:9092", learnt: map[int32]string{1: "learnt:1", 2: "learnt:2", 3: "learnt:3"}}
+	for id, want := range map[int32]string{1: "static:1", 2: "kafka-2.2:9092", 7: "kafka-7.7:9092"} {
+		if addr, ok := n.addr(id); !ok || addr != want {
+			t.Errorf("node %d at %q, want %q", id, addr, want)
+		}
+	}
+	n.pattern = ""
+	if addr, ok := n.addr(3); !ok || addr != "learnt:3" {
+		t.Errorf("%q %v", addr, ok)
+	}
+	if addr, ok := n.addr(7); ok {
+		t.Errorf("node 7 at %q, of which nobody told", addr)
+	}
+}
+
+// A broker that an answer shows at another address is dialled there from then on, behind the same port.
+func TestNodeMoves(t *testing.T) {
+	hello := func(name string) string {
+		return script(t, answering(func(f []byte) []byte { return frameOf(append(f[8:12:12], name...)) }))
+	}
+	where := make(chan string, 1)
+	bootstrap := script(t, answering(func(f []byte) []byte {
+		m := kmsg.NewPtrMetadataResponse()
+		m.SetVersion(9)
+		b := kmsg.NewMetadataResponseBroker()
+		to, _ := net.ResolveTCPAddr("tcp", <-where)
+		b.NodeID, b.Host, b.Port = 4, "127.0.0.1", int32(to.Port)
+		m.Brokers = append(m.Brokers, b)
+		return reply(m, idOf(f, false))
+	}))
+	s := start(t, Config{Upstream: []string{bootstrap}, StateDir: t.TempDir()}, nil)
+	c := dial(t, s)
+	port := int32(0)
+	for _, name := range []string{"old", "new"} {
+		where <- hello(name)
+		c.Write(request(kmsg.NewPtrMetadataRequest(), 9, 1))
+		f, err := readFrame(c)
+		m := kmsg.NewPtrMetadataResponse()
+		m.SetVersion(9)
+		if err != nil || m.ReadFrom(f[9:]) != nil || len(m.Brokers) != 1 || port != 0 && m.Brokers[0].Port != port {
+			t.Fatal(err, m.Brokers)
+		}
+		port = m.Brokers[0].Port
+		n, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		n.SetDeadline(time.Now().Add(20 * time.Second))
+		n.Write(opaque(2, 0))
+		if f, err = readFrame(n); err != nil || string(f[8:]) != name {
+			t.Errorf("%v, answered by %q, want %q", err, f, name)
+		}
+	}
+}
+
+// An address that is one of ours is never learnt, also where its listener is still to come; static configuration leads out of it.
+func TestOwnAddress(t *testing.T) {
+	base := freePort(t, 4)
+	s, err := New(Config{Bootstrap: fmt.Sprint("127.0.0.1:", base), Advertise: "proxy.test", BrokerPortsBase: base, Nodes: map[int32]string{3: "kafka-3:9092"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	for _, own := range []struct {
+		id   int32
+		host string
+		port int
+	}{{1, "proxy.test", base}, {1, "localhost", base}, {1, "127.0.0.1", base + 3}, {1, "proxy.test", base + 1}, {2, "127.0.0.1", base + 2}, {2, "::1", base + 2}} {
+		if host, port, ok := s.advertise(own.id, own.host, int32(own.port)); ok || host != "" || port != -1 {
+			t.Errorf("%+v became %s:%d", own, host, port)
+		}
+	}
+	if len(s.nodes.learnt) != 0 {
+		t.Errorf("learnt %v", s.nodes.learnt)
+	}
+	if _, port, ok := s.advertise(3, "proxy.test", int32(base+3)); !ok || int(port) != base+3 {
+		t.Errorf("a node that is configured became port %d", port)
+	}
+	if _, _, ok := s.advertise(2, "127.0.0.2", int32(base)); !ok {
+		t.Error("another address of this machine was taken for ours")
+	}
+}
+
+// Under whatever name our own listener is configured, we do not connect to ourselves for ever.
+func TestDialsItself(t *testing.T) {
+	s, err := New(Config{Bootstrap: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(s.Addr())
+	s.cfg.Upstream = []string{"localhost:" + port}
+	s.calm = time.Hour
+	s.reached.Store(time.Now().UnixNano())
+	serve(t, s)
+	if p, err := closedBy(dial(t, s)); err != nil || len(p) != 0 {
+		t.Errorf("%v %q", err, p)
+	}
+	if n := testutil.ToFloat64(s.metrics.total.WithLabelValues("broker", "ok")); n != 0 {
+		t.Errorf("connected to itself %v times", n)
+	}
+}
+
+// A host name that no address can be made of is not kept: the state file has to be readable again.
+func TestOddHosts(t *testing.T) {
+	cfg := Config{Bootstrap: "127.0.0.1:0", StateDir: t.TempDir()}
+	for _, host := range []string{"a]b", "[", "a b", "::1", "\xff", strings.Repeat("h", 3000), codec.Name(3)} {
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatalf("before %q: %v", host, err)
+		}
+		s.advertise(9, host, 9092)
+		s.Shutdown(context.Background())
+	}
+}
