@@ -78,12 +78,23 @@ func wantTags(t *testing.T, tags Tags, tag uint32, data string) {
 	}
 }
 
-// Adding to an array or to tags of a decoded message leaves the frame alone.
+// Adding to an array or to tags of a decoded message leaves the frame alone, also where the elements have the layout of built ones.
 func TestAppendCopies(t *testing.T) {
+	fetch := ShareFetchRequest{Topics: ackRequest(AckBatch{Types: []byte{1}}).Topics}
+	body := fetch.Append(nil, 0)
+	frame := slices.Clone(body)
+	if o, p := fetch.Decode(frame, 0, 0); o != Exact {
+		t.Fatal(o, p)
+	}
+	fetch.Topics.Append(AckTopic{TopicID: UUID{2}})
+	if !bytes.Equal(frame, body) || fetch.Topics.Len() != 2 {
+		t.Fatalf("the frame changed:\n%x\n%x", body, frame)
+	}
+
 	m := ackRequest(AckBatch{Types: []byte{1}})
 	m.Tags.Append(3, []byte("x"))
-	body := m.Append(nil, 1)
-	frame := slices.Clone(body)
+	body = m.Append(nil, 1)
+	frame = slices.Clone(body)
 	m = mustDecode(t, frame, 1)
 	m.Topics.Append(AckTopic{TopicID: UUID{2}})
 	m.Tags.Append(4, []byte("y"))
@@ -153,6 +164,50 @@ func TestLeaderChangesCarrier(t *testing.T) {
 	body := (&ShareAcknowledgeResponse{Responses: back.Responses}).Append(nil, 2)
 	if o, p := ack.Decode(body, 0, 2); o != Exact || !slices.Equal(leaders(ack.Responses), want) {
 		t.Fatal(o, p, leaders(ack.Responses))
+	}
+}
+
+// A proxy's own answers name no leader, and carry no records, which is not null.
+func TestOwnAnswers(t *testing.T) {
+	topic := FetchResultTopic{TopicID: UUID{1}}
+	topic.Partitions.Append(NewFetchResult(3, 121))
+	var m, back ShareFetchResponse
+	m.Responses.Append(topic)
+	if o, p := back.Decode(m.Append(nil, 2), 0, 2); o != Exact {
+		t.Fatal(o, p)
+	}
+	for topic := range back.Responses.All() {
+		for r := range topic.Partitions.All() {
+			if r.PartitionIndex != 3 || r.AcknowledgeErrorCode != 121 || r.ErrorCode != 0 || r.Records == nil || len(r.Records) > 0 ||
+				r.CurrentLeader.LeaderID != -1 || r.CurrentLeader.LeaderEpoch != -1 {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+}
+
+// Whoever iterates may leave off at any element.
+func TestBreak(t *testing.T) {
+	m := ackRequest(AckBatch{FirstOffset: 1}, AckBatch{FirstOffset: 2}, AckBatch{FirstOffset: 3})
+	m.Tags.Append(1, []byte("a"))
+	m.Tags.Append(2, []byte("b"))
+	var offsets []int64
+	for topic := range m.Topics.All() {
+		for p := range topic.Partitions.All() {
+			for b := range p.Batches.All() {
+				if offsets = append(offsets, b.FirstOffset); b.FirstOffset == 2 {
+					break
+				}
+			}
+		}
+	}
+	var tags []uint32
+	for tag := range m.Tags.All() {
+		tags = append(tags, tag)
+		break
+	}
+	if !slices.Equal(offsets, []int64{1, 2}) || !slices.Equal(tags, []uint32{1}) {
+		t.Error(offsets, tags)
 	}
 }
 

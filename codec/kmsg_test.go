@@ -108,7 +108,7 @@ func TestAgainstKmsg(t *testing.T) {
 
 func differ[M message, P coder[M]](t *testing.T, highest int16, newKmsg func() kmsgBody, rebuild func(*M)) {
 	rng := rand.New(rand.NewPCG(932, 1222))
-	for range 2000 {
+	for range 1000 {
 		version := int16(rng.IntN(int(highest) + 1))
 		theirs := newKmsg()
 		fill(rng, reflect.ValueOf(theirs).Elem())

@@ -68,3 +68,15 @@ func TestSkim(t *testing.T) {
 		}
 	}
 }
+
+// A bool is no fixed byte: only two of its values are plain. No element has one so far.
+func TestLearnBool(t *testing.T) {
+	var l learner
+	l.Field(Field{Type: Int8, Len: 1})
+	l.Field(Field{Type: Bool, Len: 1})
+	l.Field(Field{Type: Int8, Len: 1})
+	want := learner{{kind: fixed, size: 1}, {kind: boolean}, {kind: fixed, size: 1}}
+	if !reflect.DeepEqual(l, want) {
+		t.Errorf("%+v", l)
+	}
+}

@@ -62,8 +62,7 @@ func (w *walker) tags(t *Tags) {
 func (w *walker) slowTags(t *Tags) { w.tagsAnd(t, false, nil) }
 
 // tagsAnd walks the section of a struct that knows tag 0: field walks it, and set says whether it is worth writing, which it is not at
-// its default. What is read twice counts as it was read last. A known field that does not fill the size that its tag states is refused:
-// readers differ on where the next one begins.
+// its default. The TxnShareAcknowledgeResponse says what is taken and what is refused.
 func (w *walker) tagsAnd(t *Tags, set bool, field func()) {
 	if w.appending {
 		w.appendTags(*t, set, field)

@@ -2,6 +2,8 @@ package codec
 
 // TxnShareAcknowledgeResponse (v0, its key is configured; KIP-1289, a proposal) is the verdict about a TxnShareAcknowledgeRequest.
 // No draft gives the tagged fields numbers yet: 0 for NodeEndpoints, and 0 for the CurrentLeader of a partition, are our choice.
+// They are read in any order; of one that is repeated the last counts, as for a Java reader; one that stands there at its default is
+// Tolerated and not written again; one whose contents do not fill its size is Anomalous, since readers go on at different bytes.
 type TxnShareAcknowledgeResponse struct {
 	ThrottleTimeMs int32
 	ErrorCode      int16 // of the whole request
