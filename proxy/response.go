@@ -125,16 +125,18 @@ func (m *mapper) addresses(x exchange, frame []byte, body int) ([]byte, error) {
 
 // responseBody is where the body of an answer starts.
 func responseBody(frame []byte, x exchange) (int, error) {
-	version, ok := codec.ResponseHeaderVersion(x.key, x.version)
-	if !ok {
-		version = 1 // of our keys only TxnShareAcknowledge may be one that Kafka has not assigned
+	s := &scanner{p: frame}
+	err := skipHeader(s, x)
+	return s.at, err
+}
+
+// skipHeader takes s from the first byte of an answer to that of its body.
+func skipHeader(s *scanner, x exchange) error {
+	s.skip(8) // size and correlation id
+	if version, ok := codec.ResponseHeaderVersion(x.key, x.version); !ok || version > 0 {
+		s.tags(nil) // of our keys only TxnShareAcknowledge may be one that Kafka has not assigned
 	}
-	if version == 0 {
-		return 8, nil
-	}
-	s := &scanner{p: frame, at: 8}
-	s.tags(nil)
-	return s.at, s.err
+	return s.err
 }
 
 // unread ends a connection on whose answers we cannot keep our word: an address might be in there.
@@ -173,14 +175,13 @@ func (r *responses) tailed(m *mapper, frame []byte, body int) ([]byte, error) {
 // stream walks an answer that does not fit the buffer: its records pass as they come, and its endpoints are rewritten at equal size,
 // since the size has been sent by then.
 func (r *responses) stream(h *half, frame int) error {
-	body, err := responseBody(h.buf[h.r:h.w], r.x)
-	if err != nil {
-		return r.unread(err)
-	}
 	a := &answer{collect: r.x.outcome != nil}
 	s, rest := h.scan(frame)
-	s.at = body
-	if err = a.walk(s, r.x.key, r.x.version); err == nil {
+	err := skipHeader(s, r.x)
+	if err == nil {
+		err = a.walk(s, r.x.key, r.x.version)
+	}
+	if err == nil {
 		err = r.streamTail(h, s, rest, a)
 	}
 	if errors.Is(err, errBadFrame) {

@@ -23,6 +23,9 @@ type scanner struct {
 	err  error
 }
 
+// ahead is how many bytes of the frame are left.
+func (s *scanner) ahead() int { return len(s.p) - s.at + s.left }
+
 func (s *scanner) need(n int) bool {
 	if s.err != nil {
 		return false
@@ -31,8 +34,8 @@ func (s *scanner) need(n int) bool {
 		return true
 	}
 	switch {
-	case n > len(s.p)-s.at+s.left:
-		s.err = fmt.Errorf("%w: %d bytes wanted, %d left in the frame", errBadFrame, n, len(s.p)-s.at+s.left)
+	case n > s.ahead():
+		s.err = fmt.Errorf("%w: %d bytes wanted, %d left in the frame", errBadFrame, n, s.ahead())
 	case s.fill == nil:
 		s.err = errMore
 	default:
@@ -96,8 +99,8 @@ func (s *scanner) uvarint() int {
 // count reads the length of a compact array; null is 0. Each element takes a byte at least.
 func (s *scanner) count() int {
 	n := max(0, s.uvarint()-1)
-	if s.err == nil && n > len(s.p)-s.at+s.left {
-		s.err = fmt.Errorf("%w: %d elements, %d bytes left in the frame", errBadFrame, n, len(s.p)-s.at+s.left)
+	if s.err == nil && n > s.ahead() {
+		s.err = fmt.Errorf("%w: %d elements, %d bytes left in the frame", errBadFrame, n, s.ahead())
 	}
 	if s.err != nil {
 		return 0
@@ -130,8 +133,8 @@ func (s *scanner) skip(n int) {
 		return
 	}
 	switch {
-	case n > len(s.p)-s.at+s.left:
-		s.err = fmt.Errorf("%w: %d bytes wanted, %d left in the frame", errBadFrame, n, len(s.p)-s.at+s.left)
+	case n > s.ahead():
+		s.err = fmt.Errorf("%w: %d bytes wanted, %d left in the frame", errBadFrame, n, s.ahead())
 	case s.pass == nil:
 		s.err = errMore
 	default:
@@ -139,12 +142,20 @@ func (s *scanner) skip(n int) {
 	}
 }
 
-// tags reads a section of tagged fields. known is called with each tag and its size, and says whether it read it.
+// tags reads a section of tagged fields. known is called with each tag and its size, and says whether it read it: all of it, since
+// readers differ on where the next field begins if not.
 func (s *scanner) tags(known func(tag, size int) bool) {
 	for range s.count0() {
 		tag, size := s.uvarint(), s.uvarint()
+		left := s.ahead()
 		if known == nil || s.err != nil || !known(tag, size) {
 			s.skip(size)
+		}
+		if s.err == nil && left-s.ahead() != size {
+			s.err = fmt.Errorf("%w: tagged field %d takes %d bytes, and says %d", errBadFrame, tag, left-s.ahead(), size)
+		}
+		if s.err != nil {
+			return
 		}
 	}
 }
@@ -152,8 +163,8 @@ func (s *scanner) tags(known func(tag, size int) bool) {
 // count0 is a count that is written as it is.
 func (s *scanner) count0() int {
 	n := s.uvarint()
-	if s.err == nil && n > len(s.p)-s.at+s.left {
-		s.err = fmt.Errorf("%w: %d tagged fields, %d bytes left in the frame", errBadFrame, n, len(s.p)-s.at+s.left)
+	if s.err == nil && n > s.ahead() {
+		s.err = fmt.Errorf("%w: %d tagged fields, %d bytes left in the frame", errBadFrame, n, s.ahead())
 	}
 	if s.err != nil {
 		return 0
@@ -162,13 +173,16 @@ func (s *scanner) count0() int {
 }
 
 // each reads an array of structures that end with a tagged section.
-func (s *scanner) each(element func()) {
+func (s *scanner) each(element func()) { s.eachKnowing(nil, element) }
+
+// eachKnowing is each for structures that have tagged fields which are known.
+func (s *scanner) eachKnowing(known func(tag, size int) bool, element func()) {
 	for range s.count() {
 		if s.err != nil {
 			return
 		}
 		element()
-		s.tags(nil)
+		s.tags(known)
 	}
 }
 
@@ -191,6 +205,17 @@ func (a *answer) leader(s *scanner) {
 	s.int32() // leader epoch
 	if s.fill == nil && s.err == nil && id != -1 {
 		a.leaders = append(a.leaders, leaderAt{at, id})
+	}
+	s.tags(nil)
+}
+
+// leaderTag reads the current leader where it is a tagged field with this number.
+func (a *answer) leaderTag(s *scanner, number int) func(tag, size int) bool {
+	return func(tag, _ int) bool {
+		if tag == number {
+			a.leader(s)
+		}
+		return tag == number
 	}
 }
 
@@ -215,18 +240,11 @@ func (a *answer) produce(s *scanner, version int16) {
 		} else {
 			s.text()
 		}
-		for range s.count() {
+		s.eachKnowing(a.leaderTag(s, 0), func() {
 			s.skip(4 + 2 + 8 + 8 + 8)              // index, error, base offset, log append time, log start offset
 			s.each(func() { s.int32(); s.text() }) // record errors
 			s.text()                               // error message
-			s.tags(func(tag, _ int) bool {
-				if tag == 0 {
-					a.leader(s)
-					s.tags(nil)
-				}
-				return tag == 0
-			})
-		}
+		})
 	})
 	s.int32() // throttle time
 }
@@ -236,19 +254,12 @@ func (a *answer) fetch(s *scanner) {
 	s.skip(4 + 2 + 4) // throttle time, error, session id
 	s.each(func() {
 		s.uuid()
-		for range s.count() {
+		s.eachKnowing(a.leaderTag(s, 1), func() {
 			s.skip(4 + 2 + 8 + 8 + 8)     // index, error, high watermark, last stable offset, log start offset
 			s.each(func() { s.skip(16) }) // aborted transactions
 			s.int32()                     // preferred read replica
 			s.skip(max(0, s.uvarint()-1)) // records
-			s.tags(func(tag, _ int) bool {
-				if tag == 1 {
-					a.leader(s)
-					s.tags(nil)
-				}
-				return tag == 1
-			})
-		}
+		})
 	})
 }
 
@@ -271,7 +282,6 @@ func (a *answer) shareFetch(s *scanner, version int16) {
 				result.ErrorMessage = string(message)
 			}
 			a.leader(s)
-			s.tags(nil)
 			s.skip(max(0, s.uvarint()-1))        // records
 			s.each(func() { s.skip(8 + 8 + 2) }) // acquired records
 			if a.collect && s.err == nil {

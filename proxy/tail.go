@@ -36,11 +36,7 @@ func readTail(key int16, p []byte) (*tail, error) {
 	}
 	s.tags(func(tag, size int) bool {
 		if t.inTag && tag == 0 {
-			end := s.at + size
 			t.readEndpoints(s)
-			if s.err == nil && s.at != end {
-				s.err = fmt.Errorf("%w: node endpoints end at byte %d of their tag, which ends at %d", errBadFrame, s.at, end)
-			}
 			return true
 		}
 		t.others = append(t.others, tagged{tag, s.take(size)})
@@ -112,19 +108,20 @@ func (t *tail) appendEndpoints(dst []byte) []byte {
 // fillerTag is a tag number that no Kafka schema uses, one byte long. Readers skip tags they do not know.
 const fillerTag = 126
 
-// appendFiller writes a tagged field of zeros that takes size bytes in all, at least 2.
+// appendFiller writes a tagged field of zeros that takes size bytes in all, where there is one: behind a number of as many bytes as it
+// takes, since a length of one byte says up to 127 and one of two at least 128.
 func appendFiller(dst []byte, tag, size int) []byte {
-	number := binary.AppendUvarint(nil, uint64(tag))
-	for length := 1; length <= 5; length++ {
-		n := size - len(number) - length
-		if n < 0 {
-			break
+	for width := len(binary.AppendUvarint(nil, uint64(tag))); width <= 5 && width < size; width++ {
+		for length := 1; length <= 5; length++ {
+			n := size - width - length
+			if value := binary.AppendUvarint(nil, uint64(max(0, n))); n >= 0 && len(value) == length {
+				dst = binary.AppendUvarint(dst, uint64(tag))
+				return append(append(dst, value...), make([]byte, n)...)
+			}
 		}
-		if value := binary.AppendUvarint(nil, uint64(n)); len(value) == length {
-			return append(append(append(dst, number...), value...), make([]byte, n)...)
-		}
+		tag |= 1 << (7 * width)
 	}
-	return appendFiller(dst, tag|1<<(7*len(number)), size) // no length fits behind this number: take one that is a byte longer
+	return dst
 }
 
 // fit writes the tail at exactly size bytes: with a filler, or without the endpoints where they do not fit. False if even that fails.
@@ -135,8 +132,8 @@ func (t *tail) fit(size int) ([]byte, bool) {
 		if gap == 0 {
 			return p, true
 		}
-		if gap >= 2 {
-			if p = t.append(nil, gap); len(p) == size {
+		for filler := gap; filler >= max(2, gap-1); filler-- { // with one more field, the count of fields may take a byte more
+			if p = t.append(nil, filler); len(p) == size {
 				return p, true
 			}
 		}
