@@ -81,7 +81,9 @@ func (r *brokerReport) ask(ctx context.Context, timeout time.Duration, base int)
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	broker := client.SeedBrokers()[0]
-	answer, err := broker.Request(ctx, kmsg.NewPtrApiVersionsRequest())
+	versions := kmsg.NewPtrApiVersionsRequest()
+	versions.ClientSoftwareName, versions.ClientSoftwareVersion = "ackproxy-validate", kafkaSchema
+	answer, err := broker.Request(ctx, versions)
 	if err != nil {
 		r.problem("not reachable, or not a Kafka listener without TLS: %v", err)
 		return
