@@ -116,6 +116,7 @@ type decoder struct {
 	out       *bufio.Writer
 	frames    int
 	anomalous int
+	live      bool // the input may be a pipe that goes on: each frame is seen when it is decoded
 }
 
 func (d *decoder) decode(in *bufio.Reader) error {
@@ -123,6 +124,7 @@ func (d *decoder) decode(in *bufio.Reader) error {
 		if d.options.request || d.options.response {
 			return misused("a capture has both directions: leave --request, --response and what goes with them out")
 		}
+		d.live = true
 		return d.capture(in)
 	}
 	all, err := io.ReadAll(in)
@@ -159,9 +161,10 @@ func (d *decoder) print(o object) error {
 	} else {
 		textPrinter{out: d.out, object: &o, payloads: d.options.payloads}.print(d.frames)
 	}
-	// A reader at the other end of a pipe sees each frame when it is decoded.
-	if err := d.out.Flush(); err != nil {
-		return failed(err)
+	if d.live {
+		if err := d.out.Flush(); err != nil {
+			return failed(err)
+		}
 	}
 	return nil
 }
