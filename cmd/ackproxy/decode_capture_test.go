@@ -116,6 +116,24 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// Without the handshake the first bytes tell who the client is.
+func TestLooksLikeRequest(t *testing.T) {
+	for name, v := range golden(t) {
+		want := v.Kind == "request"
+		if h, ok := v.Header.(map[string]any); ok && h["ClientId"] == "" || name == "bad_client_id_length" || name == "bad_negative_size" {
+			want = false // nothing that could be told from an answer's zeros, or no frame
+		}
+		if got := looksLikeRequest(v.bytes(t), 95); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for id := range int32(100) { // small correlation ids read as versions of Produce
+		if looksLikeRequest(response(id, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"), 0) {
+			t.Errorf("an answer with id %d is taken for a request", id)
+		}
+	}
+}
+
 // What was asked under key 80 is what is answered.
 func TestCaptureKey80(t *testing.T) {
 	all := golden(t)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -66,7 +67,8 @@ type link struct {
 // capture decodes every connection of a capture, frames in the order in which they were complete.
 func (d *decoder) capture(in *bufio.Reader) error {
 	links := map[*capture.Conn]*link{}
-	err := capture.Read(in, looksLikeRequest, func(c capture.Chunk) error {
+	request := func(b []byte) bool { return looksLikeRequest(b, d.options.txnKey) }
+	err := capture.Read(in, request, func(c capture.Chunk) error {
 		l := links[c.Conn]
 		if l == nil {
 			l = &link{session: newSession(d.options.txnKey), lanes: [2]lane{{kind: codec.Request}, {kind: codec.Response}}}
@@ -111,16 +113,30 @@ func (d *decoder) chunk(s *session, l *lane, c capture.Chunk) error {
 	return nil
 }
 
-// looksLikeRequest says whether the first bytes that one side sends can be those of a client.
-func looksLikeRequest(b []byte) bool {
-	if len(b) < 14 {
-		return len(b) < 8 // too little to tell: clients speak first
+// looksLikeRequest says whether the first bytes that one side sends can be those of a client: a key and a version that exist, and a
+// client id in letters. An answer begins with its correlation id, which may well read as a key and a version, but hardly ever goes on
+// like that.
+func looksLikeRequest(b []byte, txnKey int16) bool {
+	if len(b) < 8 {
+		return true // too little to tell: clients speak first
 	}
-	if sizeProblem(b) != "" {
+	key, version := int16(binary.BigEndian.Uint16(b[4:])), int16(binary.BigEndian.Uint16(b[6:]))
+	if sizeProblem(b) != "" || !codec.Known(key) && key != txnKey || version < 0 || version > codec.MaxVersion(key)+1 {
 		return false
 	}
-	h, _, _, p := codec.DecodeRequestHeader(b, 0)
-	return codec.Known(h.APIKey) && h.APIVersion >= 0 && h.APIVersion <= codec.MaxVersion(h.APIKey)+1 && (p == nil || h.ClientID != nil)
+	if len(b) < 14 {
+		return true
+	}
+	n, rest := int(int16(binary.BigEndian.Uint16(b[12:]))), b[14:]
+	if n == -1 {
+		return true
+	}
+	for _, c := range rest[:min(max(n, 0), len(rest))] {
+		if c < 0x20 {
+			return false
+		}
+	}
+	return n > 0 && n <= int(binary.BigEndian.Uint32(b))-10
 }
 
 // stamp is the time of a packet as decode shows it; empty for none.

@@ -64,7 +64,7 @@ func coverage(c config.Config) seen {
 	name := fmt.Sprintf("TxnShareAcknowledge as key %d", txn.APIKey)
 	s := seen{
 		audited: "ShareFetch, ShareAcknowledge, AddRaftVoter, and TxnShareAcknowledge where armed; to " + sinkNames(c.Audit.Sinks),
-		passed:  "everything else, unread",
+		passed:  "everything else as it comes, but for broker addresses in answers",
 	}
 	switch txn.Arm {
 	case "always":
@@ -76,7 +76,7 @@ func coverage(c config.Config) seen {
 	}
 	s.hidden = hiddenKeys(c)
 	if c.Protocol.UnknownAPIs == config.UnknownPass {
-		s.passed += ", other APIs that this version does not know among it"
+		s.passed += "; APIs that this version does not know as well"
 	}
 	return s
 }

@@ -82,7 +82,10 @@ func (l *loader) checkAddresses() {
 	for id, address := range c.Upstream.Nodes {
 		own := int(c.Listen.BrokerPorts.Base) + int(id)
 		path := "upstream.nodes." + strconv.Itoa(int(id))
-		if own <= 65535 && same(net.JoinHostPort(host, strconv.Itoa(own)), string(address)) {
+		if own > 65535 {
+			o, path := l.at(path)
+			l.add(o, path, fmt.Sprintf("the node would be served on port %d, which does not exist", own), "lower listen.broker_ports.base")
+		} else if same(net.JoinHostPort(host, strconv.Itoa(own)), string(address)) {
 			o, path := l.at(path)
 			l.add(o, path, "the node's address is the proxy's own listener for it", "write the address of the broker")
 		}
