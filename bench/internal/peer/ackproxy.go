@@ -1,0 +1,58 @@
+//go:build linux
+
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ackproxy/ackproxy/bench/internal/frames"
+	"github.com/ackproxy/ackproxy/e2e/kafka"
+)
+
+// BuildAckproxy builds the proxy of this checkout as it is released, into dir, and returns the program's path.
+func BuildAckproxy(ctx context.Context, dir string) (string, error) {
+	root, err := kafka.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "ackproxy")
+	return bin, kafka.Run(ctx, "env", "CGO_ENABLED=0", "go", "build", "-C", root, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", bin, "./cmd/ackproxy")
+}
+
+// Ackproxy is the proxy by a command, such as "/bin/ackproxy" or "env GOMAXPROCS=1 /bin/ackproxy", with its audit log in a file or
+// without one.
+func Ackproxy(name, command string, audited bool) (*Peer, error) {
+	words := strings.Fields(command)
+	if len(words) == 0 {
+		return nil, errors.New("an empty command")
+	}
+	p := &Peer{Name: name, Title: name + ", audit off", Version: version(words), ShareVersion: frames.ShareVersion, Descriptors: 2, Audited: audited}
+	if audited {
+		p.Name, p.Title = name+"-audit", name+", audit to a file"
+	}
+	p.command = func(at Place) (Command, error) {
+		sink, admin := "none", "none"
+		if audited {
+			sink, admin = "file:"+at.audit(), at.admin()
+		}
+		args := append(append([]string{}, words...), "run", "--listen", fmt.Sprintf("127.0.0.1:%d", at.Listen), "--upstream",
+			fmt.Sprintf("127.0.0.1:%d", at.Upstream), "--broker-ports", fmt.Sprint(at.brokers()), "--audit", sink, "--admin", admin,
+			"--state", filepath.Join(at.Dir, "state"), "--log-level", "warn")
+		return Command{Args: args}, nil
+	}
+	return p, nil
+}
+
+func version(words []string) string {
+	args := append(append([]string{}, words[1:]...), "version")
+	s, err := output(words[0], args...)
+	if err != nil {
+		return "unknown"
+	}
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimPrefix(s, "ackproxy ")
+}
