@@ -34,7 +34,7 @@ func (s *Server) readVersion(key int16, b *brokerState) (int16, bool) {
 // offered refuses a request in a version that was clamped away: a broker closes the connection on a version it does not know, too.
 func (s *Server) offered(key, version int16, b *brokerState) error {
 	if highest, ok := s.readVersion(key, b); ok && (version > highest || version < 0) {
-		return fmt.Errorf("%w: %s v%d, at most %d", errVersion, codec.Name(key), version, highest)
+		return fmt.Errorf("%w: %s v%d, at most %d", errVersion, apiName(key), version, highest)
 	}
 	return nil
 }

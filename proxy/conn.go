@@ -24,13 +24,15 @@ type conn struct {
 	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
 	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
+	answered chan struct{} // closed when the response loop has ended
+
 	once   sync.Once
 	failed chan struct{} // closed by fail
 	err    error         // why; read after failed
 }
 
 func newConn(srv *Server, on *listener, client, broker net.Conn, state *brokerState) *conn {
-	c := &conn{srv: srv, on: on, broker: state, pending: newPending(srv.cfg.MaxInFlight), failed: make(chan struct{})}
+	c := &conn{srv: srv, on: on, broker: state, pending: newPending(srv.cfg.MaxInFlight), answered: make(chan struct{}), failed: make(chan struct{})}
 	c.ends.client, c.ends.broker = client, broker
 	c.info = &policy.Conn{
 		ID: fmt.Sprintf("c-%d", srv.ids.Add(1)), Listener: on.name, BrokerID: on.node,
@@ -47,10 +49,13 @@ func (c *conn) run() error {
 	up := &half{src: c.ends.client, dst: c.ends.broker, side: clientSide, limits: &c.srv.limits}
 	up.d = &requests{c: c, h: up}
 	down := &half{src: c.ends.broker, dst: c.ends.client, side: brokerSide, limits: &c.srv.limits}
-	down.d = &responses{c: c, h: down}
+	answers := &responses{c: c, h: down}
+	down.d = answers
 	var both sync.WaitGroup
 	both.Go(func() { c.direction(up) })
 	c.direction(down)
+	close(c.answered)
+	answers.verdict(policy.Reply{State: policy.Lost}) // to what was only answered in part
 	c.lose()
 	both.Wait()
 	c.lose() // what the request loop registered after the broker had gone

@@ -93,10 +93,10 @@ func sized(frame []byte) []byte {
 func readStrict(m kmsg.Response, version int16, body []byte) error {
 	m.SetVersion(version)
 	if err := m.ReadFrom(body); err != nil {
-		return fmt.Errorf("%w: %s v%d: %w", errUnread, kmsg.NameForKey(m.Key()), version, err)
+		return fmt.Errorf("%w: %w", errBadFrame, err)
 	}
 	if !bytes.Equal(m.AppendTo(nil), body) {
-		return fmt.Errorf("%w: %s v%d does not re-encode to the same bytes", errUnread, kmsg.NameForKey(m.Key()), version)
+		return fmt.Errorf("%w: what was read of it does not make the same bytes again", errBadFrame)
 	}
 	return nil
 }

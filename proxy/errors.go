@@ -23,13 +23,13 @@ var (
 	errDrained   = errors.New("still open at the end of drain.timeout")
 )
 
-// reasons are the values of the label reason.
+// reasons are the values of the label reason, the first that fits.
 var reasons = []struct {
 	err  error
 	name string
 }{
-	{errBadFrame, "frame"}, {errTooLarge, "frame_limit"}, {errBuffered, "buffer_limit"}, {errSlow, "slow"}, {errNotKafka, "not_kafka"},
-	{errOutOfStep, "correlation"}, {errUnread, "unreadable_answer"}, {errVersion, "version"}, {errSASL, "sasl_v0"}, {errDrained, "drained"},
+	{errUnread, "unreadable_answer"}, {errBadFrame, "frame"}, {errTooLarge, "frame_limit"}, {errBuffered, "buffer_limit"}, {errSlow, "slow"}, {errNotKafka, "not_kafka"},
+	{errOutOfStep, "correlation"}, {errVersion, "version"}, {errSASL, "sasl_v0"}, {errDrained, "drained"},
 }
 
 // reason names what ended a connection: a protocol rule, "io" for a socket's error, "" for a clean end.

@@ -330,7 +330,8 @@ func (h *half) release() {
 	h.r, h.w, h.sent = 0, 0, 0
 }
 
-// finish passes on what an ended source left: the bytes of an unfinished frame are nobody's to keep.
+// finish passes on what an ended source left: the bytes of an unfinished frame are nobody's to keep, unless it is an answer that was to
+// be looked at, which may name a broker.
 func (h *half) finish() error {
 	if err := h.flush(); err != nil {
 		return err
@@ -338,6 +339,9 @@ func (h *half) finish() error {
 	rest := h.large
 	if h.buf != nil && h.large == nil {
 		rest = h.buf[h.r:h.w]
+	}
+	if h.side == brokerSide && (h.act == holdWhole || h.act == walkForward) {
+		rest = nil
 	}
 	if len(rest) > 0 {
 		if err := h.write(rest); err != nil {

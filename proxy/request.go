@@ -152,7 +152,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 		return
 	}
 	if req.Decode == codec.Tolerated {
-		r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "tolerated").Inc()
+		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
 	if !req.ClosesSession() && !carriesAcknowledgements(&req) {
 		return
@@ -176,7 +176,7 @@ func (r *requests) describe(req *policy.Request, frame []byte) {
 
 // undecodable notes a frame that the broker will answer by closing the connection: it passes as it came.
 func (r *requests) undecodable(x *exchange, frame []byte, problem *codec.Problem) {
-	r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "anomalous").Inc()
+	r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "anomalous").Inc()
 	if x.key != codec.KeyShareFetch && x.key != codec.KeyShareAcknowledge && x.key != r.c.srv.cfg.TxnKey {
 		return
 	}
@@ -199,7 +199,7 @@ func (r *requests) admin(x *exchange, frame []byte, h codec.RequestHeader, body 
 			r.undecodable(x, frame, problem)
 			return
 		}
-		r.c.srv.metrics.decode.WithLabelValues(codec.Name(x.key), "anomalous").Inc()
+		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "anomalous").Inc()
 	}
 	x.need |= needObserve
 	x.outcome = &policy.Outcome{Kind: policy.AdminRequest}

@@ -76,7 +76,7 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 	if err != nil {
 		return nil, r.unread(err)
 	}
-	m := &mapper{srv: r.c.srv, api: codec.Name(x.key)}
+	m := &mapper{srv: r.c.srv, api: apiName(x.key)}
 	var instead []byte
 	switch {
 	case x.need&needVersions != 0:
@@ -141,9 +141,9 @@ func skipHeader(s *scanner, x exchange) error {
 
 // unread ends a connection on whose answers we cannot keep our word: an address might be in there.
 func (r *responses) unread(err error) error {
-	r.c.srv.metrics.decode.WithLabelValues(codec.Name(r.x.key), "response").Inc()
+	r.c.srv.metrics.decode.WithLabelValues(apiName(r.x.key), "response").Inc()
 	r.verdict(policy.Reply{State: policy.Unreadable})
-	return fmt.Errorf("%w: %s v%d: %w", errUnread, codec.Name(r.x.key), r.x.version, err)
+	return fmt.Errorf("%w: %s v%d: %w", errUnread, apiName(r.x.key), r.x.version, err)
 }
 
 // verdict hands what became of the request to the observers, once.
@@ -204,7 +204,7 @@ func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) 
 	if err != nil {
 		return err
 	}
-	m := &mapper{srv: r.c.srv, api: codec.Name(r.x.key)}
+	m := &mapper{srv: r.c.srv, api: apiName(r.x.key)}
 	if m.mapTail(t) {
 		fitted, ok := t.fit(size)
 		if !ok {

@@ -65,6 +65,7 @@ func (r *requests) awaitHandshake() error {
 	var accepted bool
 	select {
 	case accepted = <-r.sasl.answered:
+	case <-r.c.answered: // or will not be
 	case <-r.c.failed:
 		return errClosed
 	}

@@ -55,6 +55,14 @@ func (s *Server) carrier(key int16) policy.Carrier {
 	return policy.TxnShareAcknowledge
 }
 
+// apiName is the name of a key that we read: all but TxnShareAcknowledge, which may be on one that Kafka has not assigned, are Known.
+func apiName(key int16) string {
+	if name := codec.Name(key); name != "" {
+		return name
+	}
+	return "TxnShareAcknowledge"
+}
+
 // reads says whether requests of a key are decoded.
 func (s *Server) reads(key int16) bool {
 	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || key == s.cfg.TxnKey
