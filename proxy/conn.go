@@ -22,6 +22,7 @@ type conn struct {
 
 	pending   *pending
 	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
+	spoke     atomic.Bool                      // a byte of the broker's reached the client
 	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
 	answered chan struct{} // closed when the response loop has ended
@@ -80,6 +81,14 @@ func (c *conn) direction(h *half) {
 	}
 }
 
+// resetOnClose makes the end of c a reset. That is how a broker looks that is not there; clients take a FIN before the first answer for
+// a sign of misconfiguration, and some give up for good.
+func resetOnClose(c net.Conn) {
+	if tcp, ok := c.(interface{ SetLinger(int) error }); ok {
+		tcp.SetLinger(0)
+	}
+}
+
 // fail shuts both sockets down, which wakes both loops; run closes them.
 func (c *conn) fail(err error) {
 	c.once.Do(func() {
@@ -88,6 +97,11 @@ func (c *conn) fail(err error) {
 		c.pending.close()
 		past := time.Unix(1, 0)
 		for _, end := range []net.Conn{c.ends.client, c.ends.broker} {
+			if end == c.ends.client && reason(err) == "io" && !c.spoke.Load() {
+				resetOnClose(end)
+				end.SetDeadline(past)
+				continue
+			}
 			if tcp, ok := end.(interface{ CloseRead() error }); ok {
 				tcp.CloseRead()
 			}

@@ -48,11 +48,13 @@ type hidden struct {
 	tcp interface {
 		CloseRead() error
 		CloseWrite() error
+		SetLinger(int) error
 	}
 }
 
-func (h hidden) CloseRead() error  { return h.tcp.CloseRead() }
-func (h hidden) CloseWrite() error { return h.tcp.CloseWrite() }
+func (h hidden) CloseRead() error      { return h.tcp.CloseRead() }
+func (h hidden) CloseWrite() error     { return h.tcp.CloseWrite() }
+func (h hidden) SetLinger(s int) error { return h.tcp.SetLinger(s) }
 
 // start serves cfg on free ports until the test ends, and returns the server.
 func start(t *testing.T, cfg Config, wrap func(net.Conn) net.Conn) *Server {

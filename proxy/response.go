@@ -64,6 +64,7 @@ func (r *responses) begin(p []byte, frame int) (action, error) {
 }
 
 func (r *responses) written(n int) {
+	r.c.spoke.Store(true)
 	if !r.c.relay.Load() {
 		r.c.pending.finish(n)
 	}

@@ -233,6 +233,7 @@ func (s *Server) handle(l *listener, client net.Conn) {
 		if !s.quiet(l.name, "dial") {
 			s.log.Warn().Err(err).Str("listener", l.name).Msg("upstream not reached: clients are closed until it is")
 		}
+		resetOnClose(client)
 		client.Close()
 		return
 	}
