@@ -21,7 +21,11 @@ func newAdminServer(ln net.Listener, a *app) *adminServer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.server.Ready(); err != nil {
+		err := a.server.Ready()
+		if a.draining.Load() {
+			err = errors.New("draining")
+		}
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

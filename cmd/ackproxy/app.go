@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +30,9 @@ type app struct {
 	audit   *audit.Auditor
 	admin   *adminServer  // nil: none
 	lost    chan struct{} // gets a value when nobody reads standard output, an audit sink, any more
+
+	draining atomic.Bool
+	serving  sync.WaitGroup // what start began
 }
 
 // observer passes outcomes on to an auditor that is made after the server; nothing is observed before Serve.
@@ -143,23 +148,24 @@ func (a *app) sinkFailed(err error) {
 // start begins to serve. The channel gets the error of a part that ends by itself.
 func (a *app) start() <-chan error {
 	ended := make(chan error, 2)
-	go func() {
+	a.serving.Go(func() {
 		if err := a.server.Serve(context.Background()); err != nil {
 			ended <- err
 		}
-	}()
+	})
 	if a.admin != nil {
-		go func() {
+		a.serving.Go(func() {
 			if err := a.admin.serve(); err != nil {
 				ended <- err
 			}
-		}()
+		})
 	}
 	return ended
 }
 
 // drain ends everything in order: connections, audit, admin server. A signal meanwhile ends it at once, which it reports.
 func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
+	a.draining.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan struct{})
@@ -172,6 +178,7 @@ func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
 		if a.admin != nil {
 			a.admin.close()
 		}
+		a.serving.Wait()
 	}()
 	select {
 	case <-done:

@@ -98,10 +98,9 @@ func (o *decodeOptions) run(cmd *cobra.Command, args []string) error {
 		defer f.Close()
 		in = f
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	d := &decoder{options: o, out: out}
+	d := newDecoder(o, cmd.OutOrStdout())
 	err := d.decode(bufio.NewReaderSize(in, 1<<16))
-	if flushErr := out.Flush(); err == nil && flushErr != nil {
+	if flushErr := d.out.Flush(); err == nil && flushErr != nil {
 		err = failed(flushErr)
 	}
 	if err == nil && d.anomalous > 0 {
@@ -114,9 +113,13 @@ func (o *decodeOptions) run(cmd *cobra.Command, args []string) error {
 type decoder struct {
 	options   *decodeOptions
 	out       *bufio.Writer
-	frames    int
+	printed   int
 	anomalous int
 	live      bool // the input may be a pipe that goes on: each frame is seen when it is decoded
+}
+
+func newDecoder(o *decodeOptions, out io.Writer) *decoder {
+	return &decoder{options: o, out: bufio.NewWriterSize(out, 1<<16)}
 }
 
 func (d *decoder) decode(in *bufio.Reader) error {
@@ -135,6 +138,11 @@ func (d *decoder) decode(in *bufio.Reader) error {
 	if err != nil {
 		return failed(err)
 	}
+	return d.frames(raw)
+}
+
+// frames decodes frames of one direction that follow one another.
+func (d *decoder) frames(raw []byte) error {
 	s := newSession(d.options.txnKey)
 	s.fixed = &asked{key: d.options.apiKey, version: d.options.apiVersion, txnKey: d.options.txnKey}
 	kind := codec.Request
@@ -152,14 +160,14 @@ func (d *decoder) decode(in *bufio.Reader) error {
 }
 
 func (d *decoder) print(o object) error {
-	d.frames++
+	d.printed++
 	if o.Outcome == codec.Anomalous {
 		d.anomalous++
 	}
 	if d.options.format == formatJSON {
 		d.out.Write(o.json(d.options.payloads))
 	} else {
-		textPrinter{out: d.out, object: &o, payloads: d.options.payloads}.print(d.frames)
+		textPrinter{out: d.out, object: &o, payloads: d.options.payloads}.print(d.printed)
 	}
 	if d.live {
 		if err := d.out.Flush(); err != nil {

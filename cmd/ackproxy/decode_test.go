@@ -21,7 +21,7 @@ type vector struct {
 	Header, Fields                                 any
 }
 
-func golden(t *testing.T) map[string]vector {
+func golden(t testing.TB) map[string]vector {
 	t.Helper()
 	all := map[string]vector{}
 	for _, file := range []string{"vectors.json", "frames.json"} {
@@ -42,7 +42,7 @@ func golden(t *testing.T) map[string]vector {
 }
 
 // decodeNumbers keeps 64-bit integers whole.
-func decodeNumbers(t *testing.T, text []byte, to any) {
+func decodeNumbers(t testing.TB, text []byte, to any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -51,7 +51,7 @@ func decodeNumbers(t *testing.T, text []byte, to any) {
 	}
 }
 
-func (v vector) bytes(t *testing.T) []byte {
+func (v vector) bytes(t testing.TB) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(v.Hex)
 	if err != nil {

@@ -111,19 +111,19 @@ func (p *instance) get(path string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// ready waits until /readyz agrees.
-func (p *instance) ready() {
+// answers waits until a path of the admin server has this status.
+func (p *instance) answers(path string, want int) {
 	p.t.Helper()
 	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for {
-		if status, _ := p.get("/readyz"); status == http.StatusOK {
+		if status, _ := p.get(path); status == want {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			p.t.Fatal("never ready")
+			p.t.Fatalf("%s is never %d", path, want)
 		}
 	}
 }

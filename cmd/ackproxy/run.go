@@ -65,9 +65,6 @@ func serve(ctx context.Context, c config.Config, log zerolog.Logger) error {
 	}
 	a.announce()
 	ended := a.start()
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	select {
 	case s := <-signals:
 		log.Info().Stringer("signal", s).Dur("timeout_ms", c.DrainTimeout()).Msg("draining: a second signal ends at once")

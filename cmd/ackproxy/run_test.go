@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s is %q, want %q in it", field, s, want)
 		}
 	}
-	p.ready()
+	p.answers("/readyz", http.StatusOK)
 	if status, body := p.get("/livez"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("/livez: %d %q", status, body)
 	}
@@ -68,6 +68,7 @@ func TestSecondSignal(t *testing.T) {
 	ask(t, c, versions.bytes(t))
 	p.signal(syscall.SIGINT)
 	p.line("message", "draining")
+	p.answers("/readyz", http.StatusServiceUnavailable)
 	ask(t, c, versions.bytes(t))
 	p.signal(syscall.SIGTERM)
 	p.line("message", "ending at once")
@@ -133,7 +134,7 @@ func TestCannotStart(t *testing.T) {
 // When nobody reads the audit on standard output any more the proxy drains, instead of dying with its connections or going on unaudited.
 func TestAuditReaderLeaves(t *testing.T) {
 	p := start(t, "--upstream", cluster(t), "--audit", "stdout")
-	p.ready()
+	p.answers("/readyz", http.StatusOK)
 	p.out.Close()
 	c := p.dial()
 	ask(t, c, golden(t)["share_ack_req_v1_reject_range"].bytes(t))
