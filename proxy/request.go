@@ -70,6 +70,9 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 	}
 	key, version := int16(binary.BigEndian.Uint16(p[4:])), int16(binary.BigEndian.Uint16(p[6:]))
 	x := exchange{correlationID: int32(binary.BigEndian.Uint32(p[8:])), key: key, version: version}
+	if err := r.c.srv.offered(key, version, r.c.broker); err != nil {
+		return undecided, err
+	}
 	if key == codec.KeyProduce {
 		acks, ok, err := produceAcks(p, version, frame)
 		if err != nil || !ok {
@@ -79,9 +82,6 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 			count(&r.c.on.counts.requests, key, version)
 			return passOn, nil
 		}
-	}
-	if err := r.c.srv.offered(key, version, r.c.broker); err != nil {
-		return undecided, err
 	}
 	count(&r.c.on.counts.requests, key, version)
 	if r.c.srv.reads(key) || isSASL(key) || key == codec.KeyApiVersions {
