@@ -192,7 +192,7 @@ func TestRequestHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, body, o, p := DecodeRequestHeader(c.frame, 95)
-			if o != c.outcome || o != Anomalous && (h.Version != c.version || body != c.body || h.ClientID != nil && len(h.ClientID) > 0) {
+			if o != c.outcome || o != Anomalous && (h.Version != c.version || body != c.body || len(h.ClientID) > 0) {
 				t.Errorf("%v %v, header %+v, body at %d", o, p, h, body)
 			}
 		})

@@ -117,10 +117,3 @@ func (p *pending) unanswered() []exchange {
 	p.next = p.matched
 	return lost
 }
-
-// depth is the number of exchanges that have not left.
-func (p *pending) depth() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return int(p.next - p.done)
-}
