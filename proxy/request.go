@@ -111,7 +111,11 @@ func (r *requests) stream(*half, int) error {
 
 // whole looks at a request that we can read. It never changes it.
 func (r *requests) whole(frame []byte) ([]byte, error) {
-	h, body, outcome, problem := codec.DecodeRequestHeader(frame, r.c.srv.cfg.TxnKey)
+	txnKey := r.c.srv.cfg.TxnKey
+	if r.c.srv.mayBeTxn(r.key) {
+		txnKey = r.key
+	}
+	h, body, outcome, problem := codec.DecodeRequestHeader(frame, txnKey)
 	x := exchange{correlationID: int32(binary.BigEndian.Uint32(frame[8:])), key: r.key, version: r.version, need: carriesEndpoints(r.key, r.version)}
 	if r.key == codec.KeyApiVersions {
 		x.need = needVersions
@@ -127,7 +131,7 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 		r.authenticate(&x, frame[body:])
 	case r.key == codec.KeyAddRaftVoter && !r.isTxn(frame, body):
 		r.admin(&x, frame, h, body)
-	case r.c.srv.carrier(r.key) == policy.TxnShareAcknowledge && !r.c.broker.armed.Load():
+	case r.c.srv.carrier(r.key) == policy.TxnShareAcknowledge && (r.key != r.c.srv.cfg.TxnKey || !r.c.broker.armed.Load()):
 		r.undecodable(&x, frame, &codec.Problem{Reason: "TxnShareAcknowledge is not armed for this broker (protocol.txn_share_acknowledge)", At: 4})
 	default:
 		x.txn = r.key == codec.KeyAddRaftVoter
@@ -177,7 +181,7 @@ func (r *requests) describe(req *policy.Request, frame []byte) {
 // undecodable notes a frame that the broker will answer by closing the connection: it passes as it came.
 func (r *requests) undecodable(x *exchange, frame []byte, problem *codec.Problem) {
 	r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "anomalous").Inc()
-	if x.key != codec.KeyShareFetch && x.key != codec.KeyShareAcknowledge && x.key != r.c.srv.cfg.TxnKey {
+	if x.key != codec.KeyShareFetch && x.key != codec.KeyShareAcknowledge && !r.c.srv.mayBeTxn(x.key) {
 		return
 	}
 	x.need |= needObserve

@@ -63,9 +63,13 @@ func apiName(key int16) string {
 	return "TxnShareAcknowledge"
 }
 
+// mayBeTxn says whether a key is one that TxnShareAcknowledge has: the configured one, or where its draft is. It carries acknowledgements,
+// so it is looked at also where it cannot be read.
+func (s *Server) mayBeTxn(key int16) bool { return key == s.cfg.TxnKey || key == keyDraftTxn }
+
 // reads says whether requests of a key are decoded.
 func (s *Server) reads(key int16) bool {
-	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || key == s.cfg.TxnKey
+	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || s.mayBeTxn(key)
 }
 
 // produceAcks reads the acks of a Produce request of frame bytes, of which p has come; false when p ends before it. Only requests with
