@@ -79,7 +79,7 @@ func (p *pending) match(correlationID int32) (exchange, error) {
 		return exchange{}, fmt.Errorf("%w: an answer with correlation id %d, but no request is outstanding", errOutOfStep, correlationID)
 	}
 	x := p.ring[p.matched%uint(len(p.ring))]
-	if x.correlationID != correlationID {
+	if x.need&bareToken == 0 && x.correlationID != correlationID { // a bare token has none
 		return exchange{}, fmt.Errorf("%w: correlation id %d answered, %d was asked", errOutOfStep, correlationID, x.correlationID)
 	}
 	p.matched++

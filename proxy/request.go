@@ -111,11 +111,7 @@ func (r *requests) stream(*half, int) error {
 
 // whole looks at a request that we can read. It never changes it.
 func (r *requests) whole(frame []byte) ([]byte, error) {
-	txnKey := r.c.srv.cfg.TxnKey
-	if r.c.srv.mayBeTxn(r.key) {
-		txnKey = r.key
-	}
-	h, body, outcome, problem := codec.DecodeRequestHeader(frame, txnKey)
+	h, body, outcome, problem := codec.DecodeRequestHeader(frame, r.key) // a key that Kafka has not assigned has a Txn's header
 	x := exchange{correlationID: int32(binary.BigEndian.Uint32(frame[8:])), key: r.key, version: r.version, need: carriesEndpoints(r.key, r.version)}
 	if r.key == codec.KeyApiVersions {
 		x.need = needVersions
