@@ -138,14 +138,18 @@ func (c *conn) report(err error) {
 	why := reason(err)
 	c.srv.metrics.closed(why)
 	var foreign *notKafka
+	peer := c.info.Client
 	if errors.As(err, &foreign) {
 		c.srv.metrics.nonKafka.WithLabelValues(foreign.kind).Inc()
+		if foreign.from == brokerSide {
+			peer = c.info.Upstream
+		}
 	}
 	log := c.srv.log.With().Str("connection", c.info.ID).Str("listener", c.on.name).Str("client", c.info.Client).Str("upstream", c.info.Upstream).Logger()
 	switch {
 	case err == nil || everyday(err) && why == "io":
 		log.Debug().AnErr("why", err).Msg("connection ended")
-	case c.srv.quiet(c.info.Client, why):
+	case c.srv.quiet(peer, why):
 	default:
 		log.Warn().Err(err).Str("reason", why).Msg("connection closed")
 	}

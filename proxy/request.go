@@ -43,7 +43,7 @@ func (r *requests) headerSize() int {
 
 func (r *requests) check(first []byte, size int32) error {
 	if !r.started {
-		if err := sniff(first); err != nil {
+		if err := sniff(first, clientSide); err != nil {
 			return err
 		}
 		r.started = true

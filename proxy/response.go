@@ -24,7 +24,7 @@ func (r *responses) headerSize() int { return 4 }
 
 func (r *responses) check(first []byte, size int32) error {
 	if !r.started {
-		if err := sniff(first); err != nil {
+		if err := sniff(first, brokerSide); err != nil {
 			return err
 		}
 		r.started = true

@@ -24,16 +24,21 @@ var foreign = []struct {
 }
 
 // notKafka is an error that says which protocol a peer speaks instead.
-type notKafka struct{ kind, what string }
+type notKafka struct {
+	kind, what string
+	from       side
+}
 
-func (e *notKafka) Error() string { return fmt.Sprintf("%v: %s", errNotKafka, e.what) }
+func (e *notKafka) Error() string {
+	return fmt.Sprintf("%v: %s, from the %s", errNotKafka, e.what, e.from)
+}
 func (e *notKafka) Unwrap() error { return errNotKafka }
 
-// sniff looks at the first four bytes of a connection.
-func sniff(first []byte) error {
+// sniff looks at the first four bytes that a peer sent.
+func sniff(first []byte, from side) error {
 	for _, f := range foreign {
 		if bytes.HasPrefix(first, f.start) {
-			return &notKafka{f.kind, f.what}
+			return &notKafka{f.kind, f.what, from}
 		}
 	}
 	return nil
