@@ -16,12 +16,15 @@ import (
 	"github.com/ackproxy/ackproxy/e2e/kafka"
 )
 
+// RelayRole is the first argument with which this program is that relay; two addresses follow, where it listens and where it leads.
+const RelayRole = "_relay"
+
 // Relay is two io.Copy a connection, run by the benchmark's own program.
 func Relay() (*Peer, error) {
 	self, err := os.Executable()
 	return &Peer{Name: "relay", Title: "io.Copy relay in Go", Version: runtime.Version(), ShareVersion: frames.ShareVersion, Descriptors: 6,
 		command: func(at Place) (Command, error) {
-			return Command{Args: []string{self, "relay", fmt.Sprintf("127.0.0.1:%d", at.Listen), fmt.Sprintf("127.0.0.1:%d", at.Upstream)}}, nil
+			return Command{Args: []string{self, RelayRole, fmt.Sprintf("127.0.0.1:%d", at.Listen), fmt.Sprintf("127.0.0.1:%d", at.Upstream)}}, nil
 		}}, err
 }
 

@@ -3,6 +3,8 @@ package proc
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,4 +37,29 @@ func CPUOf(pids map[string]int) (map[string]time.Duration, error) {
 	var err error
 	all[Self], err = CPU(unix.Getpid())
 	return all, err
+}
+
+// SelfAndChildren is the CPU time of the calling process and of its children that have ended and were waited for.
+func SelfAndChildren() time.Duration {
+	var sum time.Duration
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if unix.Getrusage(who, &u) == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
+}
+
+// Busy is the time that all processors together have not been idle, in ticks of 10 ms; 0 when it cannot be read.
+func Busy() time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	f := strings.Fields(field("/proc/stat", "cpu", " "))
+	var busy time.Duration
+	for i, s := range f {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && i != 3 && i != 4 && i < 8 { // idle, iowait; guests are counted before
+			busy += time.Duration(n) * tick
+		}
+	}
+	return busy
 }

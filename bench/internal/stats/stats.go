@@ -153,3 +153,11 @@ func sum(xs []float64) (s float64) {
 	}
 	return s
 }
+
+// Max is the greatest of xs, NaN when there is none.
+func Max(xs []float64) float64 {
+	if len(xs) == 0 {
+		return math.NaN()
+	}
+	return slices.Max(xs)
+}

@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func compareCommand(_ context.Context, args []string) error { return compareReports(args) }

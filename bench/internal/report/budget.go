@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ackproxy/ackproxy/bench/internal/stats"
+)
+
+// Budget is one promise: a ratio of two contenders' figures in the same run.
+type Budget struct {
+	What     string
+	Workload string
+	Metric   Metric
+	Peer     string   // whose figure is the numerator
+	Against  []string // the better one is the denominator; none: the figure itself is judged
+	AtLeast  float64  // 0: not judged
+	AtMost   float64  // 0: not judged
+	Inverse  bool     // Metric is a cost: the ratio is of what one unit of it buys
+	Never    bool     // the figure must be 0 in every round
+}
+
+// Budgets are what ackproxy promises (docs/performance.md).
+func Budgets(peer, audited string) []Budget {
+	hap, relay := []string{"haproxy"}, []string{"relay"}
+	return []Budget{
+		{What: "requests/s against HAProxy, 16 connections", Workload: "ack-16", Metric: Requests, Peer: peer, Against: hap, AtLeast: .95},
+		{What: "requests/s against HAProxy, 256 connections", Workload: "ack-256", Metric: Requests, Peer: peer, Against: hap, AtLeast: .95},
+		{What: "CPU a request against HAProxy, 16 connections", Workload: "ack-16", Metric: CPURequest, Peer: peer, Against: hap, AtMost: 1.15},
+		{What: "CPU a request against HAProxy, 256 connections", Workload: "ack-256", Metric: CPURequest, Peer: peer, Against: hap, AtMost: 1.15},
+		{What: "median latency against io.Copy, 1 connection", Workload: "ack-1", Metric: P50, Peer: peer, Against: relay, AtMost: .9},
+		{What: "median latency against HAProxy, 1 connection", Workload: "ack-1", Metric: P50, Peer: peer, Against: hap, AtMost: 1.35},
+		{What: "MB/s of 1 MiB produce against the better of HAProxy and io.Copy", Workload: "produce-4", Metric: Bandwidth, Peer: peer,
+			Against: []string{"haproxy", "relay"}, AtLeast: 1},
+		{What: "MB/s of 1 MiB fetch against the better of HAProxy and io.Copy", Workload: "fetch-4", Metric: Bandwidth, Peer: peer,
+			Against: []string{"haproxy", "relay"}, AtLeast: 1},
+		{What: "requests a CPU second against Envoy, 256 connections", Workload: "ack-256", Metric: CPURequest, Peer: peer,
+			Against: []string{"envoy"}, AtLeast: 1.2, Inverse: true},
+		{What: "requests a CPU second against Kroxylicious, 256 connections", Workload: "ack-256", Metric: CPURequest, Peer: peer,
+			Against: []string{"kroxylicious"}, AtLeast: 1.3, Inverse: true},
+		{What: "resident memory at 1,000 connections against Kroxylicious", Workload: "idle", Metric: RSS1000, Peer: peer,
+			Against: []string{"kroxylicious"}, AtMost: 1. / 6},
+		{What: "requests/s, audit on against off, 16 connections", Workload: "ack-16", Metric: Requests, Peer: audited, Against: []string{peer}, AtLeast: .9},
+		{What: "requests/s, audit on against off, 256 connections", Workload: "ack-256", Metric: Requests, Peer: audited, Against: []string{peer}, AtLeast: .9},
+		{What: "audit events dropped at 50,000 requests/s", Workload: "ack-50k", Metric: AuditLost, Peer: audited, Never: true},
+		{What: "KiB resident, idle connection", Workload: "idle", Metric: PerConn, Peer: peer, AtMost: 10},
+		{What: "descriptors, idle connection", Workload: "idle", Metric: FDsConn, Peer: peer, AtMost: 2},
+	}
+}
+
+// Judge returns the ratios, one a round, and whether their median is within the budget; nil when one of the two was not measured.
+func (b Budget) Judge(r *Report) (ratios []float64, met bool) {
+	ratios = r.Figures(b.Peer, b.Workload, b.Metric)
+	if b.Never && len(ratios) > 0 {
+		return ratios, slices.Max(ratios) == 0
+	}
+	if len(b.Against) > 0 {
+		against := b.best(r)
+		if against == nil {
+			return nil, false
+		}
+		if b.Inverse {
+			ratios, against = against, ratios
+		}
+		ratios = stats.Ratios(ratios, against)
+	}
+	m := stats.Median(ratios)
+	return ratios, len(ratios) > 0 && (b.AtLeast == 0 || m >= b.AtLeast) && (b.AtMost == 0 || m <= b.AtMost)
+}
+
+// best is the figures of the contender to be measured against that has the better median.
+func (b Budget) best(r *Report) (xs []float64) {
+	for _, p := range b.Against {
+		if ys := r.Figures(p, b.Workload, b.Metric); len(ys) > 0 &&
+			(xs == nil || float64(b.Metric.Better())*(stats.Median(ys)-stats.Median(xs)) > 0) {
+			xs = ys
+		}
+	}
+	return xs
+}
+
+// BudgetTable writes how the run stands to the budgets; those that were not measured say so.
+func (r *Report) BudgetTable(w io.Writer, all []Budget) {
+	rows := [][]string{{"budget", "wanted", "", "measured", "", ""}}
+	for _, b := range all {
+		wanted := fmt.Sprintf("≥ %.2f", b.AtLeast)
+		switch {
+		case b.Never:
+			wanted = "0, always"
+		case b.AtMost != 0:
+			wanted = fmt.Sprintf("≤ %.2f", b.AtMost)
+		}
+		ratios, met := b.Judge(r)
+		row := []string{b.What, wanted, "", "-", "", "  not measured"}
+		if len(ratios) > 0 {
+			row[3], row[4] = number(stats.Median(ratios), 2), spread(ratios)
+			row[5] = map[bool]string{true: "  met", false: "  MISSED"}[met]
+		}
+		rows = append(rows, row)
+	}
+	write(w, rows)
+}
