@@ -28,7 +28,8 @@ func newDemoCmd() *cobra.Command {
 and reject, some on ShareFetch and some on ShareAcknowledge. Then compare what the members did with what the audit says, record by record.
 
 In a terminal a table shows what goes by. Without --once it goes on until Ctrl-C, settles the records that are there, and prints the summary; a
-second Ctrl-C ends it at once. The same seed makes the same acknowledgements. Nothing is written to disk, and nothing listens beyond this machine.
+second Ctrl-C ends it at once. With --once the same call makes the same acknowledgements. Nothing is written to disk, and nothing listens beyond
+this machine.
 
 Exit status: 0 the audit matches, 1 it does not, or the demo could not go to its end.`,
 		Example: `  ackproxy demo
@@ -36,11 +37,11 @@ Exit status: 0 the audit matches, 1 it does not, or the demo could not go to its
   ackproxy demo --members 5 --brokers 1 --seed 7`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().Int64Var(&o.Records, "records", 0, "how many `records` to produce (default 5000 with --once, no end without)")
-	cmd.Flags().IntVar(&o.Members, "members", 3, "how many `members` the share group has")
-	cmd.Flags().IntVar(&o.Brokers, "brokers", 3, "how many `brokers` to start")
+	cmd.Flags().Int64Var(&o.Records, "records", 0, "produce `N` records (default 5000 with --once, no end without)")
+	cmd.Flags().IntVar(&o.Members, "members", 3, "the share group has `N` members")
+	cmd.Flags().IntVar(&o.Brokers, "brokers", 3, "start `N` brokers")
 	cmd.Flags().BoolVar(&o.Once, "once", false, "end when every record is settled")
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "`seed` of what the members decide")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "`N` decides what members do with which record")
 	format.flag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkDemo(cmd, &o); err != nil {
@@ -86,6 +87,11 @@ func runDemo(cmd *cobra.Command, format outputFormat, o demo.Options) error {
 			err = firstError(err, result.WriteText(cmd.OutOrStdout(), report, isTerminal(cmd.OutOrStdout()), os.Getenv))
 		}
 	}
+	return demoStatus(result, err)
+}
+
+// demoStatus is 1 where the demo did not go to its end, and where the audit does not match.
+func demoStatus(result demo.Result, err error) error {
 	switch {
 	case err != nil:
 		return failed(err)

@@ -12,9 +12,9 @@ import (
 const (
 	// maxDifferences bounds what the tally remembers. Acknowledgements on their way are far fewer; what comes on top is counted as a
 	// difference at once.
-	maxDifferences = 1 << 20
+	maxDifferences = 1 << 17
 	// maxRange bounds the ranges that are compared record by record: a member's are never longer than what it fetched.
-	maxRange = 1 << 20
+	maxRange = 1 << 17
 	// keptEvents is how many of the latest acknowledgements are kept to be shown.
 	keptEvents = 16
 )
