@@ -18,7 +18,12 @@ import (
 const spare = 200
 
 // settle is how long a process gets until its memory is taken as it is.
-const settle = 5 * time.Second
+func (b *bench) settle() time.Duration {
+	if b.short {
+		return 2 * time.Second
+	}
+	return 5 * time.Second
+}
 
 // idle measures memory and descriptors with connections that have each had one answer and then nothing. Every contender is started anew:
 // memory that an earlier load left behind would be taken for free.
@@ -49,7 +54,7 @@ func (b *bench) idleOne(ctx context.Context, p *peer.Peer, port int) (figures ma
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
-	start, err := proc.Settle(r.PID, settle)
+	start, err := proc.Settle(r.PID, b.settle())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +71,7 @@ func (b *bench) idleOne(ctx context.Context, p *peer.Peer, port int) (figures ma
 		if _, err := fmt.Sscanf(word, "held %d", &n); err != nil {
 			return fmt.Errorf("%q: %w", word, err)
 		}
-		kib, err := proc.Settle(r.PID, settle)
+		kib, err := proc.Settle(r.PID, b.settle())
 		if err != nil {
 			return err
 		}

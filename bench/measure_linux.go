@@ -46,7 +46,7 @@ func (b *bench) run(ctx context.Context, chosen []workload, idle bool) error {
 // spec is the load of a workload on a contender.
 func (b *bench) spec(r *peer.Running, w workload) load.Spec {
 	s := load.Spec{Addr: r.Addr, Kind: w.kind, ShareVersion: r.ShareVersion, Conns: w.conns, Depth: w.depth, Rate: w.rate, Warm: b.warm,
-		Run: b.window, Watch: map[string]int{"broker": b.broker.PID()}}
+		Run: b.window, AtLeast: 10, Watch: map[string]int{"broker": b.broker.PID()}}
 	if r.PID != 0 {
 		s.Watch["proxy"] = r.PID
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -81,29 +82,27 @@ func (b *bench) headroom(chosen []workload) (low, high float64, ok bool) {
 	return low, high, ok
 }
 
-// print writes the report to where it is wanted.
+// print writes the report to where it is wanted, the table first: a file that cannot be written must not cost the run.
 func (b *bench) print() error {
-	if b.jsonFile != "" {
-		if err := b.report.Save(b.jsonFile); err != nil {
-			return err
-		}
-	}
-	if b.svgFile != "" {
-		if err := plotFile(b.report, b.svgFile); err != nil {
-			return err
-		}
-	}
+	var errs []error
 	if b.format == "json" {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
-		return e.Encode(b.report)
+		errs = append(errs, e.Encode(b.report))
+	} else {
+		b.report.Table(os.Stdout)
+		b.budgets("ackproxy")
+		for _, v := range b.variants {
+			b.budgets(v[0])
+		}
 	}
-	b.report.Table(os.Stdout)
-	b.budgets("ackproxy")
-	for _, v := range b.variants {
-		b.budgets(v[0])
+	if b.jsonFile != "" {
+		errs = append(errs, b.report.Save(b.jsonFile))
 	}
-	return nil
+	if b.svgFile != "" {
+		errs = append(errs, plotFile(b.report, b.svgFile))
+	}
+	return errors.Join(errs...)
 }
 
 func (b *bench) budgets(name string) {

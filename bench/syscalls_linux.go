@@ -16,7 +16,7 @@ import (
 // had, else by strace; and their names by strace.
 func (b *bench) syscalls(ctx context.Context, chosen []workload) {
 	_, err := exec.LookPath("strace")
-	named := err == nil
+	named := err == nil && !b.short
 	how := "system calls are counted by a tracepoint of the kernel in a separate pass"
 	for _, w := range chosen {
 		for _, p := range b.peers {
