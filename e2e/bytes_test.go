@@ -77,7 +77,7 @@ func TestBytes(t *testing.T) {
 		l.more(t, 20)
 	}
 	others(t, g, l.topic)
-	l.finish(t)
+	l.finish(t, c)
 	if err := g.Stop(); err != nil { // all connections end
 		t.Fatal(err)
 	}

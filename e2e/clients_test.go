@@ -14,20 +14,29 @@ import (
 // what, in the order and with the verdict that the client knows.
 func TestClients(t *testing.T) {
 	modes := []string{client.Explicit, client.ExplicitSync, client.Implicit, client.ImplicitSync}
-	matrix(t, cluster(t, kafka.Versions[0], 3), 700, modes)
+	matrix(t, cluster(t, kafka.Versions[0], 3), client.Kinds, modes)
 }
 
 // TestOlderBrokers does the same in front of the older releases that have share groups.
 func TestOlderBrokers(t *testing.T) {
 	for _, v := range kafka.Versions[1:] {
 		t.Run(v, func(t *testing.T) {
-			matrix(t, cluster(t, v, 1), 700, []string{client.Explicit, client.ExplicitSync})
+			kinds := client.Kinds
+			if v < "4.2" {
+				// 4.1 wants member ids in the URL form of base64. librdkafka 2.16.0 uses the other one, so that every second member,
+				// whose id has a + or a /, gets nothing but UNKNOWN_SERVER_ERROR.
+				kinds = []client.Kind{client.Java, client.Kgo}
+			}
+			matrix(t, cluster(t, v, 1), kinds, []string{client.Explicit, client.ExplicitSync})
 		})
 	}
 }
 
-// matrix runs all clients at once, each in a group of its own, once for each mode.
-func matrix(t *testing.T, c *kafka.Cluster, perPartition int, modes []string) {
+// perPartition is how many records each member of a matrix settles in each partition: 2,100 in all.
+const perPartition = 700
+
+// matrix runs a client of each kind at once, each in a group of its own, once for each mode.
+func matrix(t *testing.T, c *kafka.Cluster, kinds []client.Kind, modes []string) {
 	g := proxy(t, c, gateway.Options{})
 	name, id := topic(t, c)
 	if err := c.Produce(t.Context(), name, partitions, perPartition); err != nil {
@@ -36,7 +45,7 @@ func matrix(t *testing.T, c *kafka.Cluster, perPartition int, modes []string) {
 	var all []*client.Client
 	for i, mode := range modes {
 		var now []*client.Client
-		for _, kind := range client.Kinds {
+		for _, kind := range kinds {
 			now = append(now, start(t, client.Spec{
 				Kind: kind, Bootstrap: g.Bootstrap(), Topic: name, Group: group(t, c, string(kind)+"-"+mode, nil), ID: string(kind) + "-" + mode,
 				Mode: mode, Count: partitions * perPartition, Seed: i, Renew: c.Version >= "4.2", // below, the whole request fails
@@ -50,7 +59,7 @@ func matrix(t *testing.T, c *kafka.Cluster, perPartition int, modes []string) {
 		}
 		all = append(all, now...)
 	}
-	lines := audit(t, g)
+	lines := audited(t, g)
 	for _, one := range all {
 		t.Run(one.ID, func(t *testing.T) {
 			entries := compare(t, lines, id, true, one)
@@ -88,8 +97,9 @@ func types(t *testing.T, c *client.Client, entries map[ledger.Key][]ledger.Entry
 	}
 }
 
-// carriers: a client that commits uses ShareAcknowledge for all, one that only polls uses ShareFetch for most: the last
-// acknowledgements have no fetch to ride on, and kgo renews by ShareAcknowledge.
+// carriers: a client that commits uses ShareAcknowledge for all, one that only polls uses ShareFetch where a fetch to that broker comes
+// next. The others go by ShareAcknowledge: with three leaders librdkafka, which fetches from one at a time, sends most of them so, and
+// kgo its renewals.
 func carriers(t *testing.T, c *client.Client, entries map[ledger.Key][]ledger.Entry) {
 	n := map[string]int{}
 	for _, es := range entries {
@@ -99,7 +109,7 @@ func carriers(t *testing.T, c *client.Client, entries map[ledger.Key][]ledger.En
 	}
 	t.Logf("carriers: %v", n)
 	syncs := c.Mode == client.ExplicitSync || c.Mode == client.ImplicitSync
-	if syncs && n["share_fetch"] > 0 || !syncs && n["share_fetch"] < n["share_acknowledge"] {
+	if syncs && n["share_fetch"] > 0 || !syncs && n["share_fetch"] == 0 {
 		t.Errorf("acknowledgements rode on %v", n)
 	}
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches and builds what the end-to-end tests need, into e2e/.cache or $ACKPROXY_E2E_CACHE.
+# Fetches and builds what the end-to-end tests need, into e2e/.cache or $E2E_CACHE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 go run ./e2e/install

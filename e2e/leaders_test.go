@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/ackproxy/ackproxy/e2e/client"
 	"github.com/ackproxy/ackproxy/e2e/gateway"
 	"github.com/ackproxy/ackproxy/e2e/kafka"
+	"github.com/ackproxy/ackproxy/e2e/ledger"
 )
 
 // storm is the settings of a group whose brokers go away: locks that a lost answer left behind end soon, and what comes again does not
@@ -41,15 +43,18 @@ func (l load) more(t *testing.T, n int) {
 	t.Helper()
 	for _, m := range l.members {
 		from := m.Settled()
-		until(t, time.Minute, m.ID+" to settle more records", func() bool { return m.Settled() >= from+n || !m.Running() })
-		if !m.Running() {
-			t.Fatalf("%s ended: %v", m.ID, m.Stop())
+		until(t, time.Minute, m.ID+" to settle more records", func() bool { return m.Settled() >= from+n || !m.Running() || !l.producer.Running() })
+		for _, c := range []*client.Client{m, l.producer} {
+			if !c.Running() {
+				t.Fatalf("%s ended: %v", c.ID, c.Stop())
+			}
 		}
 	}
 }
 
-// finish ends the producer, waits until every member has settled every record, ends the members, and returns the number of records.
-func (l load) finish(t *testing.T) int {
+// finish ends the producer, waits until the broker says that every member's group has settled every record, ends the members, and
+// returns the number of records.
+func (l load) finish(t *testing.T, c *kafka.Cluster) int {
 	t.Helper()
 	if err := l.producer.Stop(); err != nil {
 		t.Fatal(err)
@@ -57,15 +62,43 @@ func (l load) finish(t *testing.T) int {
 	events := l.producer.Events()
 	records := events[len(events)-1].Settled
 	for _, m := range l.members {
-		until(t, 90*time.Second, m.ID+" to settle all records", func() bool { return m.Settled() >= records || !m.Running() })
+		until(t, 90*time.Second, m.ID+" to settle all records", func() bool {
+			lag, err := c.ShareLag(t.Context(), m.Group, l.topic, partitions)
+			return err == nil && lag == 0 || !m.Running()
+		})
 		if err := m.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Settled(); got != records {
-			t.Errorf("%s settled %d of %d records", m.ID, got, records)
-		}
 	}
 	return records
+}
+
+// check holds what the members said against the audit, and that each record was settled, as far as a client can know.
+func (l load) check(t *testing.T, g *gateway.Gateway, records int) {
+	t.Helper()
+	lines := audited(t, g)
+	for _, m := range l.members {
+		entries := compare(t, lines, l.id, false, m)
+		claims := ledger.Claims(m.ID, m.Events())
+		if len(claims) != records {
+			t.Errorf("%s acknowledged %d of %d records", m.ID, len(claims), records)
+		}
+		verdicts := map[string]int{}
+		for _, es := range entries {
+			for _, e := range es {
+				verdicts[fmt.Sprintf("%s %d", e.State, e.Code)]++
+			}
+		}
+		t.Logf("%s: verdicts with error codes %v", m.ID, verdicts)
+		unsure, open := ledger.Unsure(claims, entries)
+		for _, k := range unsure {
+			k.Client = m.ID
+			t.Logf("%s: %d/%d is settled for the broker only: %+v, audited %+v", m.ID, k.Partition, k.Offset, claims[k], entries[k])
+		}
+		if len(open) > 0 && !gateway.Direct() {
+			t.Errorf("%s: settled for the broker, but nothing in the audit can have done it: %v", m.ID, open)
+		}
+	}
 }
 
 // TestLeaderMoves moves leaders a hundred times under load. No client ever has a socket to a broker or knows an address of one, and no
@@ -94,7 +127,7 @@ func TestLeaderMoves(t *testing.T) {
 			l.more(t, 10)
 		}
 	}
-	records := l.finish(t)
+	records := l.finish(t, c)
 	peers, samples, err := watch.Stop()
 	if err != nil {
 		t.Fatal(err)
@@ -104,17 +137,7 @@ func TestLeaderMoves(t *testing.T) {
 	for _, m := range everyone {
 		escapes(t, g, m, peers[m.PID()])
 	}
-	lines := audit(t, g)
-	for _, m := range l.members {
-		entries := compare(t, lines, l.id, false, m)
-		states := map[string]int{}
-		for _, es := range entries {
-			for _, e := range es {
-				states[e.State]++
-			}
-		}
-		t.Logf("%s: verdicts %v", m.ID, states)
-	}
+	l.check(t, g, records)
 }
 
 // escapes: every peer in the kernel's table and every node that the client knows is the gateway.

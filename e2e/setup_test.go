@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +15,17 @@ import (
 	"github.com/ackproxy/ackproxy/e2e/gateway"
 	"github.com/ackproxy/ackproxy/e2e/kafka"
 	"github.com/ackproxy/ackproxy/e2e/ledger"
+	"github.com/ackproxy/ackproxy/policy/audit"
 )
 
 // shared is the cluster that runs at the moment. Tests that want the same one after each other share it: a cluster costs seconds.
 var shared *kafka.Cluster
 
 func TestMain(m *testing.M) {
+	if err := seen(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if shared != nil {
 		if err := shared.Close(); err != nil {
@@ -27,6 +34,22 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// seen looks at every file that the programs under test are built from, so that go test does not take a result from its cache after a
+// change of one.
+func seen() error {
+	for _, dir := range []string{"../go.mod", "../cmd", "../codec", "../policy", "../proxy", "clients"} {
+		if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cluster returns a running cluster of that release and size, and shows its logs when the test fails.
@@ -118,7 +141,7 @@ func topic(t *testing.T, c *kafka.Cluster) (name, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return name, uuid.String()
+	return name, base64.RawURLEncoding.EncodeToString(uuid[:])
 }
 
 const partitions = 3
@@ -138,7 +161,7 @@ func start(t *testing.T, s client.Spec) *client.Client {
 			c.Kill()
 		}
 		if t.Failed() {
-			t.Logf("%s said:\n%s", c.ID, kafka.Tail(s.Log, 15))
+			t.Logf("%s has settled %d records; the last of what it said:\n%s", c.ID, c.Settled(), kafka.Tail(s.Log, 8))
 		}
 	})
 	return c
@@ -160,7 +183,7 @@ func until(t *testing.T, d time.Duration, what string, ok func() bool) {
 }
 
 // compare holds what clients of one group said against the audit, record by record.
-func compare(t *testing.T, lines []ledger.Line, topicID string, calm bool, clients ...*client.Client) map[ledger.Key][]ledger.Entry {
+func compare(t *testing.T, lines []*audit.Event, topicID string, calm bool, clients ...*client.Client) map[ledger.Key][]ledger.Entry {
 	t.Helper()
 	if gateway.Direct() {
 		return nil
@@ -183,8 +206,8 @@ func compare(t *testing.T, lines []ledger.Line, topicID string, calm bool, clien
 	return entries
 }
 
-// audit ends the gateway, so that its last line is written, and reads the file.
-func audit(t *testing.T, g *gateway.Gateway) []ledger.Line {
+// audited ends the gateway, so that its last line is written, and reads the file.
+func audited(t *testing.T, g *gateway.Gateway) []*audit.Event {
 	t.Helper()
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ type Spec struct {
 	Renew            bool
 	RecordLimit      bool          // a fetch takes MaxPoll records, not whole batches; Java and Kgo
 	Interval         time.Duration // of a producer, between batches
-	Log              string        // file for what it prints beside its lines
+	Log              string        // file for all that it prints
 }
 
 // Event is a line that a client prints.
@@ -137,6 +137,7 @@ func (c *Client) lines(r io.ReadCloser) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
+		fmt.Fprintln(c.log, scan.Text())
 		var e Event
 		err := json.Unmarshal(scan.Bytes(), &e)
 		c.mu.Lock()

@@ -43,13 +43,13 @@ type Gateway struct {
 	log     *os.File
 }
 
-// Direct says that tests go without ackproxy, straight to the brokers: $ACKPROXY_E2E_DIRECT is set. What then still fails is not the
+// Direct says that tests go without ackproxy, straight to the brokers: $E2E_DIRECT is set. What then still fails is not the
 // proxy's doing. There is no audit and nothing to compare.
-func Direct() bool { return os.Getenv("ACKPROXY_E2E_DIRECT") != "" }
+func Direct() bool { return os.Getenv("E2E_DIRECT") != "" }
 
-// build makes the program once a test binary, in the directory of its first gateway; $ACKPROXY_BIN names a ready one.
+// build makes the program once a test binary, in the directory of its first gateway; $E2E_ACKPROXY names a ready one.
 var build = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("ACKPROXY_BIN"); bin != "" {
+	if bin := os.Getenv("E2E_ACKPROXY"); bin != "" {
 		return bin, nil
 	}
 	cache, err := kafka.CacheDir()

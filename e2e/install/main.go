@@ -1,5 +1,5 @@
 // Command install prepares what the end-to-end tests need: the jars of each Kafka release, the Python environment and the compiled
-// clients, in e2e/.cache or $ACKPROXY_E2E_CACHE. The tests do the same when it was not run.
+// clients, in e2e/.cache or $E2E_CACHE. The tests do the same when it was not run.
 package main
 
 import (

@@ -171,3 +171,36 @@ func (c *Cluster) Leader(ctx context.Context, topic string, partition int32) (in
 	}
 	return all[topic].Partitions[partition].Leader, all[topic].Err
 }
+
+// ShareLag is how many records of a topic a share group has not settled, as its coordinator knows (KIP-1226, from 4.3 on).
+func (c *Cluster) ShareLag(ctx context.Context, group, topic string, partitions int32) (int64, error) {
+	t := kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: topic}
+	for p := range partitions {
+		t.Partitions = append(t.Partitions, p)
+	}
+	q := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
+	q.Groups = []kmsg.DescribeShareGroupOffsetsRequestGroup{{GroupID: group, Topics: []kmsg.DescribeShareGroupOffsetsRequestGroupTopic{t}}}
+	r, err := q.RequestWith(ctx, c.admin)
+	if err != nil {
+		return 0, fmt.Errorf("offsets of %s: %w", group, err)
+	}
+	var lag int64
+	for _, g := range r.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+			return 0, fmt.Errorf("offsets of %s: %w", group, err)
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 || p.Lag < 0 {
+					return 0, fmt.Errorf("offsets of %s: partition %d: lag %d: %w", group, p.Partition, p.Lag, kerr.ErrorForCode(p.ErrorCode))
+				}
+				lag += p.Lag
+				partitions--
+			}
+		}
+	}
+	if partitions != 0 {
+		return 0, fmt.Errorf("offsets of %s: %d partitions without an answer", group, partitions)
+	}
+	return lag, nil
+}

@@ -21,9 +21,9 @@ var pom []byte
 // Versions are the releases that the end-to-end tests run on, newest first. The first is also that of the Java client.
 var Versions = []string{"4.4.0", "4.2.2", "4.1.2"}
 
-// CacheDir is where jars, the Python environment and compiled clients are kept: $ACKPROXY_E2E_CACHE, or e2e/.cache of this module.
+// CacheDir is where jars, the Python environment and compiled clients are kept: $E2E_CACHE, or e2e/.cache of this module.
 func CacheDir() (string, error) {
-	if d := os.Getenv("ACKPROXY_E2E_CACHE"); d != "" {
+	if d := os.Getenv("E2E_CACHE"); d != "" {
 		return filepath.Abs(d)
 	}
 	root, err := ModuleRoot()

@@ -3,63 +3,37 @@ package ledger
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
+
+	"github.com/ackproxy/ackproxy/policy/audit"
 )
-
-// Line is what the comparison needs of an audit line.
-type Line struct {
-	Type   string
-	Stream struct{ Seq uint64 }
-	Actor  struct {
-		Claimed struct {
-			ClientID string `json:"client_id"`
-		}
-	}
-	Target struct {
-		Group     string
-		Topic     *string
-		TopicID   string `json:"topic_id"`
-		Partition int32
-	}
-	Request struct {
-		Carrier, Decode string
-		ClosesSession   bool `json:"closes_session"`
-	}
-	Ack struct {
-		Asked []Range
-	}
-	Verdict struct {
-		State     string
-		ErrorCode int16 `json:"error_code"`
-	}
-}
-
-// Range is acknowledged offsets.
-type Range struct {
-	First, Last int64
-	Type        string
-}
 
 // maxRange bounds what is expanded: no test acknowledges more at once.
 const maxRange = 1 << 20
 
-// ReadAudit reads the lines of an audit file.
-func ReadAudit(path string) ([]Line, error) {
+// ReadAudit reads the lines of an audit file, and makes sure that none is missing: sequence numbers go up by one, and nothing was
+// dropped or could not be read.
+func ReadAudit(path string) ([]*audit.Event, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var all []Line
+	var all []*audit.Event
 	scan := bufio.NewScanner(f)
-	for n := 1; scan.Scan(); n++ {
-		var l Line
-		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w: %s", path, n, err, scan.Text())
+	for scan.Scan() {
+		e, err := audit.ParseLine(scan.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w: %s", path, len(all)+1, err, scan.Text())
 		}
-		all = append(all, l)
+		if n := len(all); n > 0 && e.Stream.Seq != all[n-1].Stream.Seq+1 {
+			return nil, fmt.Errorf("%s:%d: sequence number %d after %d", path, n+1, e.Stream.Seq, all[n-1].Stream.Seq)
+		}
+		if e.Type == "share.undecodable" || e.Control != nil && e.Control.Kind == "gap" {
+			return nil, fmt.Errorf("%s:%d: %s", path, len(all)+1, scan.Text())
+		}
+		all = append(all, e)
 	}
 	return all, scan.Err()
 }
@@ -67,23 +41,30 @@ func ReadAudit(path string) ([]Line, error) {
 // Entry is one record in one audited acknowledgement.
 type Entry struct {
 	Type, State, Carrier string
-	Code                 int16
+	Code                 int16 // -1 where there is none
 }
 
 // Entries are the audited acknowledgements of a group and a topic: by client id and record, in the order of the file.
-func Entries(lines []Line, group, topicID string) (map[Key][]Entry, error) {
+func Entries(lines []*audit.Event, group, topicID string) (map[Key][]Entry, error) {
 	all := map[Key][]Entry{}
 	for _, l := range lines {
 		if l.Type != "share.ack" || l.Target.Group != group || l.Target.TopicID != topicID {
 			continue
 		}
+		if l.Actor.Claimed.ClientID == nil || l.Request.Decode != "exact" {
+			return nil, fmt.Errorf("audit line %d: no client id, or a request that is not exact: %+v", l.Stream.Seq, l)
+		}
+		code := int16(-1)
+		if l.Verdict.ErrorCode != nil {
+			code = *l.Verdict.ErrorCode
+		}
 		for _, r := range l.Ack.Asked {
-			if r.First < 0 || r.Last < r.First || r.Last-r.First > maxRange {
+			if r.First < 0 || r.Last < r.First || r.Last-r.First > maxRange || r.Superseded {
 				return nil, fmt.Errorf("audit line %d: range %+v", l.Stream.Seq, r)
 			}
 			for o := r.First; o <= r.Last; o++ {
-				k := Key{l.Actor.Claimed.ClientID, l.Target.Partition, o}
-				all[k] = append(all[k], Entry{r.Type, l.Verdict.State, l.Request.Carrier, l.Verdict.ErrorCode})
+				k := Key{*l.Actor.Claimed.ClientID, l.Target.Partition, int64(o)}
+				all[k] = append(all[k], Entry{r.Type, l.Verdict.State, l.Request.Carrier, code})
 			}
 		}
 	}

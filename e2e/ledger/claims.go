@@ -46,3 +46,42 @@ func Claims(id string, events []client.Event) map[Key][]Claim {
 	}
 	return all
 }
+
+// terminal says that an acknowledgement of that type ends a record's life in the group.
+func terminal(kind string) bool { return kind == "accept" || kind == "reject" }
+
+// MayBeApplied says that the broker may have done what was asked: it said so, it said nothing, or it failed while it wrote it down. A
+// 4.4.0 broker that lost its leadership meanwhile answered 6, "Error in write state RPC", and the new leader never delivered the record
+// again. The other refusals come before anything is written.
+func (e Entry) MayBeApplied() bool {
+	switch e.Code {
+	case 3, 42, 100, 121, 122, 123:
+		return false
+	}
+	return true
+}
+
+// Unsure returns the records that no client knows to be settled, and of these the ones that the audit shows to be open: none of their
+// acknowledgements can have been applied.
+func Unsure(claims map[Key][]Claim, entries map[Key][]Entry) (unsure, open []Key) {
+	known, all, may := map[Key]bool{}, map[Key]bool{}, map[Key]bool{}
+	for k, cs := range claims {
+		r := Key{"", k.Partition, k.Offset}
+		all[r] = true
+		for _, c := range cs {
+			known[r] = known[r] || c.OK() && terminal(c.Type)
+		}
+		for _, e := range entries[k] {
+			may[r] = may[r] || terminal(e.Type) && e.MayBeApplied()
+		}
+	}
+	for r := range all {
+		if !known[r] {
+			unsure = append(unsure, r)
+			if !may[r] {
+				open = append(open, r)
+			}
+		}
+	}
+	return unsure, open
+}

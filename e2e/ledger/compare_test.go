@@ -1,6 +1,9 @@
 package ledger
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestCompare(t *testing.T) {
 	k := Key{"c", 0, 7}
@@ -40,5 +43,40 @@ func TestCompare(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestUnsure(t *testing.T) {
+	accept := func(answered bool, err string) []Claim { return []Claim{{"accept", answered, err}} }
+	claims := map[Key][]Claim{
+		{"c", 0, 1}: accept(true, ""),
+		{"c", 0, 2}: accept(true, "lost"),
+		{"c", 0, 3}: accept(true, "not here"),
+		{"c", 0, 4}: accept(true, "not written"),
+		{"c", 0, 5}: {{"release", true, ""}},
+		{"c", 0, 6}: accept(true, "not here"),
+		{"d", 0, 6}: accept(true, ""), // another member had it after that
+	}
+	entries := map[Key][]Entry{
+		{"c", 0, 1}: {{"accept", "accepted", "", 0}},
+		{"c", 0, 2}: {{"accept", "unknown", "", -1}},
+		{"c", 0, 3}: {{"accept", "refused", "", 3}},
+		{"c", 0, 4}: {{"accept", "refused", "", 6}},
+		{"c", 0, 5}: {{"release", "accepted", "", 0}},
+		{"c", 0, 6}: {{"accept", "refused", "", 3}},
+	}
+	unsure, open := Unsure(claims, entries)
+	offsets := func(ks []Key) (all []int64) {
+		for _, k := range ks {
+			all = append(all, k.Offset)
+		}
+		slices.Sort(all)
+		return all
+	}
+	if got, want := offsets(unsure), []int64{2, 3, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("unsure %v; want %v", got, want)
+	}
+	if got, want := offsets(open), []int64{3, 5}; !slices.Equal(got, want) {
+		t.Errorf("open %v; want %v", got, want)
 	}
 }
