@@ -29,6 +29,7 @@ type Panel struct {
 const (
 	width, panelHeight     = 900, 250
 	gap, margin            = 40, 20
+	rowGap                 = 16
 	panelWidth             = (width - 2*margin - gap) / 2
 	axisLeft, axisBottom   = 52, 36
 	titleHeight, legendRow = 34, 20
@@ -43,9 +44,9 @@ func Bars(w io.Writer, title, subtitle string, panels []Panel) error {
 	legend := legendOf(panels)
 	top := c.header(title, subtitle, legend)
 	rows := (len(panels) + 1) / 2
-	height := top + rows*(panelHeight+gap)
+	height := top + rows*(panelHeight+rowGap)
 	for i, p := range panels {
-		c.panel(p, legend, margin+i%2*(panelWidth+gap), top+i/2*(panelHeight+gap))
+		c.panel(p, legend, margin+i%2*(panelWidth+gap), top+i/2*(panelHeight+rowGap))
 	}
 	return c.write(w, height)
 }
@@ -112,7 +113,8 @@ func (c *canvas) panel(p Panel, legend []Series, x, y int) {
 	left, right := float64(x+axisLeft), float64(x+panelWidth)
 	top, bottom := float64(y+titleHeight), float64(y+panelHeight-axisBottom)
 	step, most := scale(p.most())
-	at := func(v float64) float64 { return bottom - (bottom-top)*v/most }
+	clip := func(v float64) float64 { return min(v, most) }
+	at := func(v float64) float64 { return bottom - (bottom-top)*clip(v)/most }
 	for v := 0.0; v <= most*1.0001; v += step {
 		c.line(left, at(v), right, at(v), "#ddd")
 		c.text(left-5, at(v)+4, "end", "", short(v))
@@ -141,11 +143,13 @@ func (c *canvas) bar(x, w float64, values []float64, at func(float64) float64, c
 	}
 }
 
+// most is what the axis must reach: the highest bar and a little more. A whisker that goes beyond is cut, so that one bad round does not
+// flatten all bars.
 func (p Panel) most() (most float64) {
 	for _, s := range p.Series {
 		for _, values := range s.Values {
-			for _, v := range values {
-				most = max(most, v)
+			if len(values) > 0 {
+				most = max(most, min(stats.Median(values)*1.15, slices.Max(values)))
 			}
 		}
 	}

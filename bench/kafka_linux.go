@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func kafkaCommand(_ context.Context, args []string) error { return nil }

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ackproxy/ackproxy/bench/internal/stats"
+)
+
+// trend is where the resident memory went, without the first tenth of the time, in which it grows to its size.
+type trend struct {
+	Median float64 `json:"median_mib"`
+	Least  float64 `json:"least_mib"`
+	Most   float64 `json:"most_mib"`
+	Slope  float64 `json:"slope_mib_hour"`
+	Error  float64 `json:"slope_error_mib_hour"` // half of its 95 % interval
+	Drift  float64 `json:"drift_percent"`        // what the slope makes of the time that was watched, of the median
+}
+
+// blocks is how many means a slope is fitted to: neighbouring samples say the same, means over a twentieth of the time hardly do.
+const blocks = 20
+
+func trendOf(samples []sample) (t trend, err error) {
+	kept := samples[len(samples)/10:]
+	if len(kept) < 2*blocks {
+		return t, errors.New("too few samples: at least 45 seconds are needed")
+	}
+	var all, x, y []float64
+	for i := range blocks {
+		part := kept[i*len(kept)/blocks : (i+1)*len(kept)/blocks]
+		var seconds, rss float64
+		for _, s := range part {
+			seconds += s.Seconds / float64(len(part))
+			rss += s.RSS / float64(len(part))
+			all = append(all, s.RSS)
+		}
+		x, y = append(x, seconds/3600), append(y, rss)
+	}
+	slope, deviation := stats.Line(x, y)
+	const t95 = 2.1 // Student's t for 18 degrees of freedom
+	t = trend{Median: stats.Median(all), Least: -stats.Max(negated(all)), Most: stats.Max(all), Slope: slope, Error: deviation * t95}
+	t.Drift = slope * (x[blocks-1] - x[0]) / t.Median * 100
+	return t, nil
+}
+
+func negated(xs []float64) []float64 {
+	var n []float64
+	for _, x := range xs {
+		n = append(n, -x)
+	}
+	return n
+}
+
+// Flat says that it does not rise: not by more than the slope's error, or by less than a hundredth over the time that was watched.
+func (t trend) Flat() bool { return t.Slope <= t.Error || t.Drift < 1 }
+
+func (t trend) String() string {
+	verdict := "RISING"
+	if t.Flat() {
+		verdict = "flat"
+	}
+	return fmt.Sprintf("resident: %.1f MiB at the median, %.1f to %.1f; slope %+.2f ± %.2f MiB/hour, %+.1f %% over the time watched: %s",
+		t.Median, t.Least, t.Most, t.Slope, t.Error, t.Drift, verdict)
+}
