@@ -56,7 +56,7 @@ func goldenFrames(t testing.TB) []goldenFrame {
 // unmappable is a server for which no broker's port exists.
 func unmappable(t testing.TB) *Server {
 	t.Helper()
-	s, err := New(Config{Bootstrap: "127.0.0.1:0", Advertise: "proxy.test", BrokerPortsBase: 65535})
+	s, err := New(Config{Bootstrap: "127.0.0.1:0", Advertise: "proxy.test", BrokerPortsBase: 65536})
 	if err != nil {
 		t.Fatal(err)
 	}
