@@ -28,8 +28,9 @@ lint: ## gofmt, go vet, staticcheck
 golden: ## rewrite the chart's golden files
 	go test ./helm -update
 
-bench: ## benchmarks
-	go test -run '^$$' -bench . -benchmem $(UNITS)
+bench: ## ackproxy beside other proxies, 20 minutes; BENCH=-short takes two (docs/performance.md)
+	-go run ./bench install
+	go run ./bench $(BENCH)
 
 fuzz: $(FUZZ:%=fuzz/%) ## each fuzz target in turn for FUZZTIME (30s); one alone: make fuzz/codec/FuzzName
 	@test -n '$(FUZZ)' || { echo 'no fuzz targets found'; exit 1; }

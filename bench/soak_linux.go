@@ -27,8 +27,6 @@ fetches, at a given rate, on connections that come and go.
 // soak is a run of soakCommand.
 type soak struct {
 	minutes, rate float64
-	format        string
-	svgFile       string
 	bench
 	samples []sample
 	done    sync.Map // requests answered, *atomic.Uint64 by frames.Kind

@@ -54,7 +54,7 @@ func Kroxylicious(ctx context.Context, install, fenced bool) (*Peer, error) {
 		return nil, errors.New("it would listen on all addresses of this machine, and no network namespace could be made (that takes root)")
 	}
 	return &Peer{Name: "kroxylicious", Title: "Kroxylicious", Version: kroxyliciousVersion,
-		Note:         "share APIs as version 0, since it closes the connection on others; standing Java options",
+		Note:         "share APIs as version 0, since it closes the connection on others; Java's default options",
 		ShareVersion: frames.ShareOldest, Descriptors: 2, Warm: 30 * time.Second,
 		command: func(at Place) (Command, error) {
 			file, err := at.write("kroxylicious.yaml", fmt.Sprintf(kroxyliciousConfig, at.Upstream, at.Listen))

@@ -49,6 +49,16 @@ func Budgets(peer, audited string) []Budget {
 	}
 }
 
+// KafkaBudgets are those that a real broker and real clients are measured for.
+func KafkaBudgets() []Budget {
+	var all []Budget
+	for _, p := range []string{"ackproxy", "ackproxy-audit"} {
+		all = append(all, Budget{What: "records/s through " + p + " against direct", Workload: "kafka-throughput", Metric: Records, Peer: p,
+			Against: []string{"direct"}, AtLeast: .95})
+	}
+	return all
+}
+
 // Judge returns the ratios, one a round, and whether their median is within the budget; nil when one of the two was not measured.
 func (b Budget) Judge(r *Report) (ratios []float64, met bool) {
 	ratios = r.Figures(b.Peer, b.Workload, b.Metric)
