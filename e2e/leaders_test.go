@@ -30,7 +30,7 @@ func startLoad(t *testing.T, c *kafka.Cluster, g *gateway.Gateway, mode string) 
 	var l load
 	l.topic, l.id = topic(t, c)
 	l.producer = start(t, client.Spec{Kind: client.Kgo, Bootstrap: g.Bootstrap(), Topic: l.topic, ID: "producer", Mode: client.Produce,
-		Interval: 100 * time.Millisecond, Log: filepath.Join(g.Dir, "producer.log")})
+		Interval: 100 * time.Millisecond, Size: 20_000, Log: filepath.Join(g.Dir, "producer.log")})
 	for _, kind := range client.Kinds {
 		l.members = append(l.members, start(t, client.Spec{Kind: kind, Bootstrap: g.Bootstrap(), Topic: l.topic, ID: string(kind),
 			Group: group(t, c, string(kind), storm), Mode: mode, Seed: 3}))
@@ -164,7 +164,7 @@ func escapes(t *testing.T, g *gateway.Gateway, c *client.Client, peers map[netip
 		}
 	}
 	t.Logf("%s: sockets to %d addresses, %d of them broker listeners; %d node addresses known", c.ID, len(peers), brokers, len(known))
-	if brokers != g.Brokers || len(known) != g.Brokers {
+	if brokers != g.Brokers || len(known) < g.Brokers { // Java knows the bootstrap address as a node at first
 		t.Errorf("%s used %d of %d broker listeners and knows %d nodes: the check saw too little", c.ID, brokers, g.Brokers, len(known))
 	}
 }

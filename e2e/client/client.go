@@ -51,6 +51,7 @@ type Spec struct {
 	Renew            bool
 	RecordLimit      bool          // a fetch takes MaxPoll records, not whole batches; Java and Kgo
 	Interval         time.Duration // of a producer, between batches
+	Size             int           // of a producer, bytes of each record in every tenth batch
 	Log              string        // file for all that it prints
 }
 
@@ -128,7 +129,7 @@ func (s Spec) args() []string {
 	if s.Kind == Java {
 		return append(a, "--renew", strconv.FormatBool(s.Renew))
 	}
-	return append(a, "--renew="+strconv.FormatBool(s.Renew), "--interval", s.Interval.String())
+	return append(a, "--renew="+strconv.FormatBool(s.Renew), "--interval", s.Interval.String(), "--size", strconv.Itoa(s.Size))
 }
 
 func (c *Client) lines(r io.ReadCloser) {

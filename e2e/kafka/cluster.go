@@ -20,8 +20,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RelayHost is the host that RELAYED listeners are advertised at; their ports are the same there as on 127.0.0.1.
-const RelayHost = "127.0.0.3"
+// RelayHost is the host that RELAYED listeners are advertised at; their ports are the same there as on 127.0.0.1. It is longer than any
+// other host of the tests, so that addresses change their length where they are rewritten.
+const RelayHost = "127.100.100.103"
 
 // Options say what to boot.
 type Options struct {

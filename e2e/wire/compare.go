@@ -10,7 +10,7 @@ import (
 // Tally counts what was compared.
 type Tally struct {
 	Conns     int            // client connections that have their broker connection
-	Own       int            // broker connections without a client's: the proxy's own
+	Own       map[string]int // requests on broker connections without a client's, which are the proxy's own
 	Exchanges map[string]int // by API
 	Rewritten map[string]int // answers that differ, in endpoint fields and offered versions only
 	Endpoints map[string]int // endpoints in answers to clients, by API
@@ -18,10 +18,16 @@ type Tally struct {
 	Bytes     int            // both directions, on the client's side
 }
 
+// Hosts are the addresses' hosts on either side.
+type Hosts struct {
+	Front string // where every endpoint in an answer to a client must lie
+	Back  string // what no byte to a client may say; no record does
+}
+
 // Compare finds the broker connection of each client connection: its requests are the same bytes, and its answers the same but for
-// endpoints and the versions offered. It returns every difference; host is where every endpoint in an answer to a client must lie.
-func Compare(clients, brokers []*Conn, host string) (t Tally, problems []string) {
-	t = Tally{Exchanges: map[string]int{}, Rewritten: map[string]int{}, Endpoints: map[string]int{}}
+// endpoints and the versions offered. It returns every difference.
+func Compare(clients, brokers []*Conn, host Hosts) (t Tally, problems []string) {
+	t = newTally()
 	waiting := map[string][]*Conn{}
 	for _, b := range brokers {
 		waiting[string(b.ToServer())] = append(waiting[string(b.ToServer())], b)
@@ -36,7 +42,10 @@ func Compare(clients, brokers []*Conn, host string) (t Tally, problems []string)
 			problems = append(problems, fmt.Sprintf("connection %d to %s: no broker got its %d bytes", i, c.Relay, len(sent)))
 			continue
 		}
-		at, found := t.best(c, candidates, host)
+		if at := bytes.Index(c.ToClient(), []byte(host.Back)); at >= 0 {
+			problems = append(problems, fmt.Sprintf("connection %d to %s: byte %d to the client says %s", i, c.Relay, at, host.Back))
+		}
+		at, found := t.best(c, candidates, host.Front)
 		waiting[sent] = append(append([]*Conn{}, candidates[:at]...), candidates[at+1:]...)
 		for _, p := range found {
 			problems = append(problems, fmt.Sprintf("connection %d to %s: %s", i, c.Relay, p))
@@ -45,15 +54,27 @@ func Compare(clients, brokers []*Conn, host string) (t Tally, problems []string)
 		t.Bytes += len(sent) + len(c.ToClient())
 	}
 	for _, left := range waiting {
-		t.Own += len(left)
+		for _, b := range left {
+			all, err := Exchanges(b.ToServer(), b.ToClient())
+			if err != nil {
+				problems = append(problems, "the proxy's own connection: "+err.Error())
+			}
+			for _, e := range all {
+				t.Own[kmsg.NameForKey(e.Key)]++
+			}
+		}
 	}
 	return t, problems
+}
+
+func newTally() Tally {
+	return Tally{Exchanges: map[string]int{}, Rewritten: map[string]int{}, Endpoints: map[string]int{}, Own: map[string]int{}}
 }
 
 // best compares with each candidate, several only where connections carried the very same requests, and counts the one that fits.
 func (t *Tally) best(c *Conn, candidates []*Conn, host string) (at int, problems []string) {
 	for i, b := range candidates {
-		try := Tally{Exchanges: map[string]int{}, Rewritten: map[string]int{}, Endpoints: map[string]int{}}
+		try := newTally()
 		found := try.answers(c, b, host)
 		if i == 0 || len(found) < len(problems) {
 			at, problems = i, found

@@ -85,12 +85,13 @@ func TestCompare(t *testing.T) {
 		{"answer not of the broker's", heartbeat("a"), cutOff(heartbeat("a")), "no broker gave", 0, 0},
 		{"same opaque answer", heartbeat("a"), heartbeat("a"), "", 0, 0},
 		{"other opaque answer", heartbeat("a"), heartbeat("b"), "other bytes", 0, 0},
+		{"broker's address in an opaque answer", heartbeat("at secret:9"), heartbeat("at secret:9"), "to the client says secret", 0, 0},
 		{"other request", heartbeat("a"), metadata("broker", nil), "no broker got", 0, 0},
 		{"fewer versions", versions(1), versions(2), "", 1, 0},
 		{"more versions", versions(3), versions(2), "offers key 78", 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tally, problems := Compare([]*Conn{c.client}, []*Conn{c.broker}, "front")
+			tally, problems := Compare([]*Conn{c.client}, []*Conn{c.broker}, Hosts{"front", "secret"})
 			if c.want == "" && len(problems) > 0 || c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0], c.want)) {
 				t.Errorf("problems %q; want %q", problems, c.want)
 			}
@@ -112,12 +113,13 @@ func cutOff(c *Conn) *Conn {
 
 // TestCompareTwins: connections with the very same requests find each its own answers, and what no client sent is the proxy's own.
 func TestCompareTwins(t *testing.T) {
+	hosts := Hosts{"front", "secret"}
 	brokers := []*Conn{heartbeat("b"), heartbeat("a"), metadata("broker", nil)}
-	tally, problems := Compare([]*Conn{heartbeat("a"), heartbeat("b")}, brokers, "front")
-	if len(problems) > 0 || tally.Conns != 2 || tally.Own != 1 || tally.Exchanges["ShareGroupHeartbeat"] != 2 {
+	tally, problems := Compare([]*Conn{heartbeat("a"), heartbeat("b")}, brokers, hosts)
+	if len(problems) > 0 || tally.Conns != 2 || tally.Own["Metadata"] != 1 || tally.Exchanges["ShareGroupHeartbeat"] != 2 {
 		t.Errorf("%+v %q", tally, problems)
 	}
-	if _, problems := Compare([]*Conn{heartbeat("a"), heartbeat("a")}, brokers, "front"); len(problems) != 1 {
+	if _, problems := Compare([]*Conn{heartbeat("a"), heartbeat("a")}, brokers, hosts); len(problems) != 1 {
 		t.Errorf("one answer for two clients: %q", slices.Clip(problems))
 	}
 }

@@ -22,7 +22,7 @@ import (
 // args are the arguments, as all clients have them.
 type args struct {
 	bootstrap, topic, group, clientID, mode, acquire string
-	count, seed, maxPoll                             int
+	count, seed, maxPoll, size                       int
 	renew                                            bool
 	interval                                         time.Duration // between the batches of a producer
 }
@@ -40,6 +40,7 @@ func main() {
 	flag.IntVar(&a.maxPoll, "max-poll", 100, "records a poll, at most")
 	flag.BoolVar(&a.renew, "renew", false, "renew some records before they are accepted")
 	flag.DurationVar(&a.interval, "interval", 0, "of a producer, between batches of ten")
+	flag.IntVar(&a.size, "size", 0, "of a producer, bytes of each record in every tenth batch")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,7 +26,11 @@ func produce(ctx context.Context, a args) error {
 	for ; ctx.Err() == nil && (a.count == 0 || done < a.count); done += 10 {
 		var batch []*kgo.Record
 		for i := range 10 {
-			batch = append(batch, kgo.StringRecord(fmt.Sprintf("%s-%d", a.topic, done+i)))
+			value := fmt.Sprintf("%s-%d", a.topic, done+i)
+			if done/10%10 == 9 {
+				value += strings.Repeat(".", max(0, a.size-len(value)))
+			}
+			batch = append(batch, kgo.StringRecord(value))
 		}
 		// The records of a batch must not be lost to SIGTERM: the count that is printed is what the topic holds.
 		if err := cl.ProduceSync(context.WithoutCancel(ctx), batch...).FirstErr(); err != nil {
