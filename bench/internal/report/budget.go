@@ -90,8 +90,9 @@ func (b Budget) best(r *Report) (xs []float64) {
 	return xs
 }
 
-// BudgetTable writes how the run stands to the budgets; those that were not measured say so.
+// BudgetTable writes how the run stands to the budgets, and how many of them it did not measure.
 func (r *Report) BudgetTable(w io.Writer, all []Budget) {
+	unmeasured := 0
 	rows := [][]string{{"budget", "wanted", "", "measured", "", ""}}
 	for _, b := range all {
 		wanted := fmt.Sprintf("≥ %.2f", b.AtLeast)
@@ -102,12 +103,15 @@ func (r *Report) BudgetTable(w io.Writer, all []Budget) {
 			wanted = fmt.Sprintf("≤ %.2f", b.AtMost)
 		}
 		ratios, met := b.Judge(r)
-		row := []string{b.What, wanted, "", "-", "", "  not measured"}
-		if len(ratios) > 0 {
-			row[3], row[4] = number(stats.Median(ratios), 2), spread(ratios)
-			row[5] = map[bool]string{true: "  met", false: "  MISSED"}[met]
+		if len(ratios) == 0 {
+			unmeasured++
+			continue
 		}
-		rows = append(rows, row)
+		verdict := map[bool]string{true: "  met", false: "  MISSED"}[met]
+		rows = append(rows, []string{b.What, wanted, "", number(stats.Median(ratios), 2), spread(ratios), verdict})
 	}
 	write(w, rows)
+	if unmeasured > 0 {
+		fmt.Fprintf(w, "  %d more were not measured\n", unmeasured)
+	}
 }
