@@ -16,7 +16,8 @@ import (
 // had, else by strace; and their names by strace.
 func (b *bench) syscalls(ctx context.Context, chosen []workload) {
 	_, err := exec.LookPath("strace")
-	named := err == nil && !b.short
+	strace := err == nil
+	named := strace && !b.short
 	how := "system calls are counted by a tracepoint of the kernel in a separate pass"
 	for _, w := range chosen {
 		for _, p := range b.peers {
@@ -30,13 +31,14 @@ func (b *bench) syscalls(ctx context.Context, chosen []workload) {
 			if err == nil {
 				cell.Figures[report.Syscalls] = []float64{each}
 			}
-			if named {
+			if named || strace && err != nil {
 				if names, straceErr := b.straced(ctx, r, w); straceErr == nil {
 					cell.Syscalls = names
 				}
 			}
 			if err != nil && cell.Syscalls != nil {
-				how = fmt.Sprintf("system calls are counted by strace in a separate pass, which slows proxies down (%v)", err)
+				how = fmt.Sprintf("system calls are counted by strace in a separate pass, which slows proxies down (%s)",
+					strings.ReplaceAll(err.Error(), "\n", "; "))
 				cell.Figures[report.Syscalls] = []float64{total(cell.Syscalls)}
 			} else if err != nil {
 				b.say.loud("system calls of %s with %s were not counted: %v", p.Name, w.name, err)
