@@ -31,15 +31,15 @@ type flow struct {
 	window       time.Duration
 	pid          int // of the proxy, 0 without one
 
-	base               time.Time
-	produced, consumed atomic.Int64
-	failed             atomic.Pointer[error]
-	measuring          bool // the consumer's alone, as is what follows
-	begin              time.Time
-	counted            int64
-	seconds            float64
-	cpu                time.Duration
-	times              hist.H
+	base      time.Time
+	consumed  atomic.Int64
+	failed    atomic.Pointer[error]
+	measuring bool // the consumer's alone, as is what follows
+	begin     time.Time
+	counted   int64
+	seconds   float64
+	cpu       time.Duration
+	times     hist.H
 }
 
 // run ends when the window has been measured.

@@ -1,4 +1,3 @@
-// Package proc looks at other processes: their CPU time, memory, descriptors and system calls; and at the machine.
 package proc
 
 import (

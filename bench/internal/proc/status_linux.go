@@ -33,17 +33,6 @@ func Descriptors(pid int) (int, error) {
 	return len(all), nil
 }
 
-// Machine says what the figures were measured on.
-type Machine struct {
-	Processor   string `json:"processor"`
-	Processors  int    `json:"processors"`
-	MemoryMiB   int    `json:"memory_mib"`
-	Kernel      string `json:"kernel"`
-	System      string `json:"system"`
-	ClockSource string `json:"clock_source"`
-	LoadBefore  string `json:"load_before"` // load averages of 1, 5 and 15 minutes when the run began
-}
-
 // ReadMachine looks at the machine. What it cannot find stays empty.
 func ReadMachine(processors int) Machine {
 	m := Machine{Processors: processors, Kernel: word("/proc/sys/kernel/osrelease"),

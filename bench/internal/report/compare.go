@@ -26,6 +26,9 @@ func Compare(w io.Writer, a, b *Report, only string) {
 				continue
 			}
 			for _, m := range load.Show {
+				if m.Better() == 0 {
+					continue
+				}
 				if row := compare(p.Name, m, a.Figures(p.Name, load.Name, m), b.Figures(p.Name, load.Name, m)); row != nil {
 					rows = append(rows, row)
 				}
