@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
@@ -224,6 +226,30 @@ func TestAmbiguousAnswers(t *testing.T) {
 			if err == nil && bytes.Contains(got, []byte(upstreamHosts)) {
 				t.Errorf("key %d: an address passed: %q", key, got)
 			}
+		}
+	}
+}
+
+// What is removed is counted, and the log says once a minute why.
+func TestRemovedIsCounted(t *testing.T) {
+	log := new(heard)
+	s := stub(t, Config{Log: zerolog.New(log).Level(zerolog.ErrorLevel)})
+	m := kmsg.NewPtrMetadataResponse()
+	m.SetVersion(9)
+	for _, a := range addresses(s) {
+		m.Brokers = append(m.Brokers, kmsg.MetadataResponseBroker{NodeID: a.id, Host: a.host, Port: a.port})
+	}
+	for range 2 {
+		if _, err := through(s, exchange{key: codec.KeyMetadata, version: 9}, reply(m, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testutil.ToFloat64(s.metrics.unmapped.WithLabelValues("Metadata")); n != 12 {
+		t.Errorf("%v removed in two answers, want 12", n)
+	}
+	for words, n := range map[string]int{"left out of answers": 2, "an address of ours": 3} { // nodes 7 and 60000; 8, 9 and 10
+		if strings.Count(log.String(), words) != n {
+			t.Errorf("not %d times %q in %s", n, words, log)
 		}
 	}
 }

@@ -156,3 +156,31 @@ func TestUndecodableHeader(t *testing.T) {
 		}
 	}
 }
+
+// An answer to AddRaftVoter has no addresses: it passes also where it cannot be read, unless its request may have been something else.
+func TestVoterAnswers(t *testing.T) {
+	unreadable := []byte{0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 2}
+	newer := sized(append(bare(codec.KeyAddRaftVoter, 2), 0, 1, 2, 3))
+	newer[11] = 9
+	garbage := sized(append(bare(codec.KeyAddRaftVoter, 1), 0, 0xff, 0xff))
+	garbage[11] = 9
+	voter := named(t, "add_raft_voter_req_v1")
+	binary.BigEndian.PutUint32(voter[8:], 9)
+	for what, c := range map[string]struct {
+		ask, answer []byte
+		passes      bool
+	}{"unreadable": {voter, unreadable, true}, "of a version to come": {newer, unreadable, true}, "to garbage": {garbage, unreadable, false}} {
+		got := new(recorder)
+		answer := sized(slices.Clone(c.answer))
+		s := start(t, Config{Upstream: []string{script(t, answering(func([]byte) []byte { return answer }))}, Observers: []policy.Observer{got}}, nil)
+		client := dial(t, s)
+		client.Write(c.ask)
+		if f, err := readFrame(client); c.passes != (err == nil) || c.passes && !bytes.Equal(f, answer) {
+			t.Errorf("%s: %v, %x", what, err, f)
+		}
+		eventually(t, "an outcome", func() bool { return len(got.seen()) == 1 })
+		if o := got.seen()[0]; o.Kind != policy.AdminRequest || o.Reply.State != policy.Unreadable {
+			t.Errorf("%s: %+v", what, o)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func (n *nodes) save() error {
 	}
 	defer os.Remove(tmp.Name()) // does nothing after the rename
 	_, err = tmp.Write(append(text, '\n'))
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil { // an empty file after a power cut would be no state file
 		return err
 	}
 	return os.Rename(tmp.Name(), n.file)

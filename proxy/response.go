@@ -277,15 +277,18 @@ func results(topics codec.Array[codec.AckResultTopic]) []policy.PartitionResult 
 	return all
 }
 
+// addRaftVoter reads an answer that has no addresses, so that it passes whatever is in it; unless its request was not read either, and
+// may have been something else.
 func (r *responses) addRaftVoter(frame []byte, body int) error {
 	var a codec.AddRaftVoterResponse
-	switch outcome, problem := a.Decode(frame[body:], body, r.x.version); outcome {
-	case codec.Anomalous:
+	outcome, problem := a.Decode(frame[body:], body, r.x.version)
+	switch {
+	case outcome == codec.Exact || outcome == codec.Tolerated:
+		r.verdict(policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage)})
+	case outcome == codec.Anomalous && (r.x.outcome == nil || r.x.outcome.Request.Decode == codec.Anomalous):
 		return problem
-	case codec.Opaque: // a version to come; there are no addresses in this answer
+	default:
 		r.verdict(policy.Reply{State: policy.Unreadable})
-		return nil
 	}
-	r.verdict(policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage)})
 	return nil
 }

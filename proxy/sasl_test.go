@@ -194,6 +194,23 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
+// A request that is under way when its client authenticates anew is still the former principal's; the next one is not.
+func TestPrincipalChangesBehindRequests(t *testing.T) {
+	seen := new(recorder)
+	c := dial(t, start(t, Config{Upstream: []string{script(t, saslBroker)}, Observers: []policy.Observer{seen}}, nil))
+	told(c, handshake("PLAIN", 1), token(2, "\x00alice\x00"+secret))
+	c.Write(bytes.Join([][]byte{shareAck(7, 1, 1), opaque(8, 3), handshake("PLAIN", 1), token(2, "\x00bob\x00"+secret)}, nil))
+	for range 4 {
+		if _, err := readFrame(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told(c, shareAck(9, 2, 1))
+	if o := seen.seen(); len(o) != 2 || o[0].Request.Principal.Name != "User:alice" || o[1].Request.Principal.Name != "User:bob" {
+		t.Errorf("%d outcomes: %+v", len(o), o)
+	}
+}
+
 // TestHandshakeV0 follows exchanges whose tokens come without a header, to the requests after them.
 func TestHandshakeV0(t *testing.T) {
 	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -212,5 +213,18 @@ func checkStreamed(t *testing.T, s *Server, frame, got []byte) {
 	}
 	if len(m.Brokers) != 1 || m.Brokers[0].Host != "proxy.test" || m.Brokers[0].Port != s.node(1).port {
 		t.Errorf("endpoints %+v", m.Brokers)
+	}
+}
+
+// What comes after the last topic has to fit the buffer: a longer end cannot be rewritten at equal size, and ends the connection.
+func TestStreamedEndTooLong(t *testing.T) {
+	s := stub(t, Config{})
+	m := bigFetch(17, bufferSize)
+	for range 3000 {
+		m.Brokers = append(m.Brokers, m.Brokers[0])
+	}
+	got, err := answered(s, bytes.NewReader(reply(m, 77)), exchange{correlationID: 77, key: codec.KeyFetch, version: 17, need: needEndpoints})
+	if !errors.Is(err, errUnread) || bytes.Contains(got, []byte(upstreamHosts)) {
+		t.Errorf("%v, %d bytes", err, len(got))
 	}
 }
