@@ -49,7 +49,7 @@ func Start(name string, args []string, o ProcessOptions) (*Process, error) {
 	if o.Stdout != nil {
 		cmd.Stdout = o.Stdout
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = attributes()
 	cmd.WaitDelay = 5 * time.Second // a grandchild may keep the pipes open
 	started := make(chan error)
 	spawner() <- func() { started <- cmd.Start() }

@@ -13,6 +13,7 @@ type Tally struct {
 	Own       map[string]int // requests on broker connections without a client's, which are the proxy's own
 	Exchanges map[string]int // by API
 	Rewritten map[string]int // answers that differ, in endpoint fields and offered versions only
+	Filled    int            // of these, with a tag that makes up for a shorter address
 	Endpoints map[string]int // endpoints in answers to clients, by API
 	Cut       int            // answers that a client did not wait for
 	Bytes     int            // both directions, on the client's side
@@ -89,6 +90,7 @@ func (t *Tally) best(c *Conn, candidates []*Conn, host string) (at int, problems
 
 func (t *Tally) add(o Tally) {
 	t.Cut += o.Cut
+	t.Filled += o.Filled
 	for to, from := range map[*map[string]int]map[string]int{&t.Exchanges: o.Exchanges, &t.Rewritten: o.Rewritten, &t.Endpoints: o.Endpoints} {
 		for k, n := range from {
 			(*to)[k] += n
@@ -148,7 +150,9 @@ func (t *Tally) answer(front, back Exchange, name, host string) error {
 			return fmt.Errorf("node %d is told to be at %s:%d", e.node, *e.host, *e.port)
 		}
 	}
-	blank(got)
+	if blank(got) && !blank(sent) {
+		t.Filled++
+	}
 	blank(sent)
 	if err := offered(got, sent); err != nil {
 		return err

@@ -67,19 +67,23 @@ func endpoints(r kmsg.Response) (all []endpoint) {
 }
 
 // blank removes what a proxy may change: addresses, and the tag that fills what a shorter address leaves over in a large answer whose
-// size was sent before its end was seen.
-func blank(r kmsg.Response) {
+// size was sent before its end was seen. It says whether there was such a tag.
+func blank(r kmsg.Response) (filled bool) {
 	for _, e := range endpoints(r) {
 		*e.host, *e.port = "", 0
 	}
+	tags := &kmsg.Tags{}
 	switch r := r.(type) {
 	case *kmsg.ProduceResponse:
-		r.UnknownTags = kmsg.Tags{}
+		tags = &r.UnknownTags
 	case *kmsg.FetchResponse:
-		r.UnknownTags = kmsg.Tags{}
+		tags = &r.UnknownTags
 	case *kmsg.ShareFetchResponse:
-		r.UnknownTags = kmsg.Tags{}
+		tags = &r.UnknownTags
 	}
+	filled = tags.Len() > 0
+	*tags = kmsg.Tags{}
+	return filled
 }
 
 // offered allows a proxy to offer fewer APIs and versions than the broker, never more, and evens them out.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sort"
 	"strings"
 	"sync"
@@ -148,12 +149,23 @@ func (m *member) ask(records []*kgo.Record, types map[*kgo.Record]kgo.AckStatus)
 	}
 }
 
+// flush waits until all results are there. Batches that have none by then were sent again together with later ones, after an error that
+// the library retries: which result was theirs is not known.
 func (m *member) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	if err := m.cl.FlushAcks(ctx); err != nil {
 		say("error", fields{"error": "flush: " + err.Error()})
+		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, left := range m.waiting {
+		if len(left) > 0 {
+			say("error", fields{"error": fmt.Sprintf("partition %d: %d batches without a result", p, len(left))})
+		}
+	}
+	clear(m.waiting)
 }
 
 // results takes the oldest batch of each partition for the one that was answered.
