@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 func freePort(t *testing.T, span int) int {
 	t.Helper()
 next:
-	for port := 21000 + os.Getpid()%5000; port < 32000; port += span + 1 {
+	for port := 20000 + rand.IntN(10_000); port < 32000; port += span + 1 {
 		for i := range span {
 			ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+i))
 			if err != nil {
