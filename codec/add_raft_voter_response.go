@@ -10,6 +10,8 @@ type AddRaftVoterResponse struct {
 
 // Decode reads the body of a response of this version; at is where the body begins in its frame, and counts for Problem.At only. Unless
 // it is Exact or Tolerated, m is left empty. Strings, arrays and tags point into body.
+//
+//go:noinline
 func (m *AddRaftVoterResponse) Decode(body []byte, at int, version int16) (Outcome, *Problem) {
 	return decode(m, body, at, version, maxAddRaftVoter)
 }

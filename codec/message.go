@@ -30,6 +30,9 @@ func walkMessage(w *walker, m any) {
 	}
 }
 
+// The Decode methods are kept from inlining: in another package the compiler knows only of a method, and not of this generic function, that
+// it does not keep m, and would move every message to the heap.
+
 // decode reads a body that begins at byte at of its frame: fast and strictly first, and only if that does not go through a second time,
 // carefully, to say why. Nothing but Exact and Tolerated leaves anything in m.
 func decode[M message](m *M, body []byte, at int, version, highest int16) (Outcome, *Problem) {

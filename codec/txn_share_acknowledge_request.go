@@ -17,6 +17,8 @@ type TxnShareAcknowledgeRequest struct {
 
 // Decode reads the body of a request of this version; at is where the body begins in its frame, and counts for Problem.At only. Unless
 // it is Exact or Tolerated, m is left empty. Strings, arrays and tags point into body.
+//
+//go:noinline
 func (m *TxnShareAcknowledgeRequest) Decode(body []byte, at int, version int16) (Outcome, *Problem) {
 	return decode(m, body, at, version, maxTxnShareAcknowledge)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
 )
 
 // metrics are what an operator watches. Nothing that a client chooses becomes a label.
@@ -18,6 +19,7 @@ type metrics struct {
 	ended       *prometheus.CounterVec // reason
 	unmapped    *prometheus.CounterVec // api
 	upstream    *prometheus.HistogramVec
+	took        [3]prometheus.Observer // upstream's series by carrier: looking them up would cost more than observing
 	buffered    prometheus.GaugeFunc
 	frames      *frameCollector
 }
@@ -38,6 +40,10 @@ func newMetrics(s *Server) *metrics {
 		buffered: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ackproxy_buffered_bytes", Help: "Bytes of frames held whole."},
 			func() float64 { return float64(s.limits.buffered.Load()) }),
 		frames: &frameCollector{srv: s},
+	}
+	for carrier, api := range map[policy.Carrier]string{policy.ShareFetch: "ShareFetch", policy.ShareAcknowledge: "ShareAcknowledge",
+		policy.TxnShareAcknowledge: "TxnShareAcknowledge"} {
+		m.took[carrier] = m.upstream.WithLabelValues(api)
 	}
 	return m
 }

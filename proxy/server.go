@@ -316,7 +316,7 @@ func (s *Server) TopicName(id codec.UUID) (string, bool) { return s.names.Get(id
 // observe hands an outcome to every observer.
 func (s *Server) observe(o *policy.Outcome) {
 	if o.Kind == policy.Acknowledgement && o.Reply.State == policy.Answered {
-		s.metrics.upstream.WithLabelValues(apiName(o.Request.APIKey)).Observe(o.Reply.Received.Sub(o.Request.Received).Seconds())
+		s.metrics.took[o.Request.Carrier].Observe(o.Reply.Received.Sub(o.Request.Received).Seconds())
 	}
 	for _, each := range s.cfg.Observers {
 		each.Observe(o)
