@@ -71,6 +71,7 @@ func TestBytes(t *testing.T) {
 		l.more(t, 20)
 	}
 	others(t, g, l.topic)
+	hints(t, c, g)
 	l.finish(t, c)
 	if err := g.Stop(); err != nil { // all connections end
 		t.Fatal(err)
@@ -90,15 +91,18 @@ func same(t *testing.T, front, back []*wire.Conn) {
 	for _, p := range problems[:min(len(problems), 10)] {
 		t.Error(p[:min(len(p), 2000)])
 	}
-	for _, api := range []string{"Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch"} {
+	for _, api := range []string{"Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "Fetch"} {
 		if tally.Endpoints[api] == 0 || tally.Rewritten[api] == 0 {
 			t.Errorf("no address in any %s answer: the comparison saw too little", api)
 		}
 	}
-	for _, api := range []string{"Produce", "Fetch", "ApiVersions", "ShareAcknowledge", "ShareGroupHeartbeat"} {
+	for _, api := range []string{"Produce", "ApiVersions", "ShareAcknowledge", "ShareGroupHeartbeat"} {
 		if tally.Exchanges[api] == 0 {
 			t.Errorf("no %s: the comparison saw too little", api)
 		}
+	}
+	if tally.Filled < 2 {
+		t.Errorf("%d large answers with an address: the comparison saw too little", tally.Filled)
 	}
 	for api, n := range tally.Own {
 		if api != "ApiVersions" && api != "Metadata" {
