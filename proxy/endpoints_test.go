@@ -96,6 +96,9 @@ func randomize(rnd *rand.Rand, v reflect.Value, all []addressed) {
 				randomize(rnd, v.Field(i), all)
 			}
 		}
+		if typ := v.FieldByName("EndpointType"); typ.IsValid() {
+			typ.SetInt(1 + rnd.Int64N(2)) // of brokers or of controllers
+		}
 		if id := v.FieldByName("LeaderID"); id.IsValid() {
 			id.SetInt(int64(all[rnd.IntN(len(all))].id))
 		}

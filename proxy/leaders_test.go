@@ -151,7 +151,7 @@ func (a *acknowledged) answered(ask, answer []byte) []byte {
 	}
 	_, body, _, _ := codec.DecodeRequestHeader(ask, 0)
 	var req policy.Request
-	decodeShare(&req, (*Server)(nil).carrier(key), ask, body, version)
+	new(scratch).decode(&req, (*Server)(nil).carrier(key), ask, body, version)
 	codes := map[string]int16{}
 	r := kmsg.ResponseForKey(key)
 	r.SetVersion(version)

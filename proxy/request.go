@@ -139,8 +139,11 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 // share decodes a request that may carry acknowledgements, and keeps a copy of it for the observers where it does.
 func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body int, outcome codec.Outcome, problem *codec.Problem) {
 	x.need = needEndpoints
-	var req policy.Request
-	decodeShare(&req, r.c.srv.carrier(x.key), frame, body, x.version)
+	local := scratches.Get().(*scratch)
+	defer scratches.Put(local)
+	req := &local.req
+	*req = policy.Request{}
+	local.decode(req, r.c.srv.carrier(x.key), frame, body, x.version)
 	if req.Decode == codec.Exact && outcome == codec.Tolerated { // the header was
 		req.Decode, req.Problem = outcome, problem
 	}
@@ -154,7 +157,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
-	if !req.ClosesSession() && !carriesAcknowledgements(&req) {
+	if !req.ClosesSession() && !carriesAcknowledgements(req) {
 		return
 	}
 	x.need |= needObserve
@@ -162,7 +165,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	mine := slices.Clone(frame) // frame is the loop's buffer
 	r.describe(&x.outcome.Request, mine)
 	x.outcome.Request.ClientID = clientID(mine, h)
-	decodeShare(&x.outcome.Request, req.Carrier, mine, body, x.version)
+	local.decode(&x.outcome.Request, req.Carrier, mine, body, x.version)
 	x.outcome.Request.Decode, x.outcome.Request.Problem = req.Decode, req.Problem
 }
 

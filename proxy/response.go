@@ -231,14 +231,16 @@ func readable(outcome codec.Outcome, problem *codec.Problem) error {
 }
 
 func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
-	var a codec.ShareAcknowledgeResponse
+	local := scratches.Get().(*scratch)
+	defer scratches.Put(local)
+	a := &local.answer
 	outcome, problem := a.Decode(frame[body:], body, r.x.version)
 	if err := readable(outcome, problem); err != nil {
 		return nil, err
 	}
 	var instead []byte
 	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed || outcome == codec.Tolerated {
-		b := a
+		b := *a
 		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
 		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
 	}
@@ -251,14 +253,16 @@ func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte,
 }
 
 func (r *responses) txnShareAcknowledge(m *mapper, frame []byte, body int) ([]byte, error) {
-	var a codec.TxnShareAcknowledgeResponse
+	local := scratches.Get().(*scratch)
+	defer scratches.Put(local)
+	a := &local.txnAnswer
 	outcome, problem := a.Decode(frame[body:], body, r.x.version)
 	if err := readable(outcome, problem); err != nil {
 		return nil, err
 	}
 	var instead []byte
 	if endpoints, changed := m.endpointsOf(a.NodeEndpoints); changed || outcome == codec.Tolerated {
-		b := a
+		b := *a
 		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
 		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
 	}

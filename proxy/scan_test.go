@@ -194,6 +194,12 @@ func bigFetch(version int16, records ...int) *kmsg.FetchResponse {
 func TestByteByByte(t *testing.T) {
 	s := stub(t, Config{})
 	frame := reply(bigFetch(17, 10, bufferSize, 0, 70), 77)
+	tagged := sized(slices.Concat(frame[:8], []byte{1, 100, 3, 'a', 'b', 'c'}, frame[9:])) // a field in the header
+	got, err := answered(s, iotest.OneByteReader(bytes.NewReader(tagged)), exchange{correlationID: 77, key: codec.KeyFetch, version: 17, need: needEndpoints})
+	if err != nil || len(got) != len(tagged) || !bytes.Equal(got[:14], tagged[:14]) {
+		t.Fatalf("%v, %d bytes of %d", err, len(got), len(tagged))
+	}
+	checkStreamed(t, s, frame, sized(slices.Concat(got[:8], []byte{0}, got[14:])))
 	for name, r := range map[string]io.Reader{"bytes": iotest.OneByteReader(bytes.NewReader(frame)), "halves": iotest.HalfReader(bytes.NewReader(frame)), "at once": bytes.NewReader(frame)} {
 		got, err := answered(s, r, exchange{correlationID: 77, key: codec.KeyFetch, version: 17, need: needEndpoints})
 		if err != nil {

@@ -225,7 +225,8 @@ func (s *Server) accept(l *listener) {
 	})
 }
 
-// handle dials the broker for a client and carries the connection. It owns client.
+// handle dials the broker for a client, and starts the connection. It owns client. The connection gets a goroutine of its own, since
+// this one's stack has grown by dialling.
 func (s *Server) handle(l *listener, client net.Conn) {
 	broker, state, err := s.dial(l)
 	if err != nil {
@@ -246,8 +247,11 @@ func (s *Server) handle(l *listener, client net.Conn) {
 		broker.Close()
 		return
 	}
-	c.report(c.run())
-	s.leave(c)
+	s.work.Go(func() {
+		err := c.run()
+		s.leave(c)
+		c.report(err)
+	})
 }
 
 func (s *Server) enter(c *conn) bool {

@@ -1,24 +1,39 @@
 package proxy
 
 import (
+	"sync"
+
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
-// decodeShare reads the acknowledgements of a request, whichever message carries them. The views in req point into frame.
-func decodeShare(req *policy.Request, carrier policy.Carrier, frame []byte, body int, version int16) {
+// scratch is what reading a share request or its answer takes for a moment. It comes from a pool, since on the stack it would double what
+// every idle connection occupies.
+type scratch struct {
+	req       policy.Request
+	fetch     codec.ShareFetchRequest
+	ack       codec.ShareAcknowledgeRequest
+	txn       codec.TxnShareAcknowledgeRequest
+	answer    codec.ShareAcknowledgeResponse
+	txnAnswer codec.TxnShareAcknowledgeResponse
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// decode reads the acknowledgements of a request into req, whichever message carries them. The views in req point into frame.
+func (s *scratch) decode(req *policy.Request, carrier policy.Carrier, frame []byte, body int, version int16) {
 	req.Carrier = carrier
 	switch carrier {
 	case policy.ShareFetch:
-		var m codec.ShareFetchRequest
+		m := &s.fetch
 		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
 		req.GroupID, req.MemberID, req.SessionEpoch, req.RenewAck, req.Topics = m.GroupID, m.MemberID, m.ShareSessionEpoch, m.IsRenewAck, m.Topics
 	case policy.ShareAcknowledge:
-		var m codec.ShareAcknowledgeRequest
+		m := &s.ack
 		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
 		req.GroupID, req.MemberID, req.SessionEpoch, req.RenewAck, req.Topics = m.GroupID, m.MemberID, m.ShareSessionEpoch, m.IsRenewAck, m.Topics
 	case policy.TxnShareAcknowledge:
-		var m codec.TxnShareAcknowledgeRequest
+		m := &s.txn
 		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
 		req.GroupID, req.MemberID, req.Topics = m.GroupID, m.MemberID, m.Topics
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
@@ -70,6 +71,37 @@ func TestNotKafka(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The log has a line for each peer: for two clients' hosts two, for one broker behind both of them one.
+func TestNotKafkaPeers(t *testing.T) {
+	for from, want := range map[side]int{clientSide: 2, brokerSide: 1} {
+		log := new(heard)
+		s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) {
+			readFrame(c)
+			c.Write([]byte("HTTP/1.1 400 Bad Request\r\n"))
+		})}, Log: zerolog.New(log).Level(zerolog.WarnLevel)}, nil)
+		first := opaque(1, 0)
+		if from == clientSide {
+			first = []byte("GET / HTTP/1.1\r\n")
+		}
+		for _, host := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+			c, err := d.Dial("tcp", s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.Write(first)
+			closedBy(c)
+		}
+		eventually(t, "all counted", func() bool { return testutil.ToFloat64(s.metrics.nonKafka.WithLabelValues("http")) == 3 })
+		eventually(t, "all gone", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 0 })
+		if n := strings.Count(log.String(), "\n"); n != want {
+			t.Errorf("from the %s: %d lines, want %d: %s", from, n, want, log)
+		}
+	}
 }
 
 // What a Kafka client or broker sends first is never taken for another protocol, nor is what comes later.

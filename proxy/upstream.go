@@ -88,7 +88,7 @@ func (s *Server) probe() {
 	wait, down := 100*time.Millisecond, false
 	for s.ctx.Err() == nil {
 		if time.Since(time.Unix(0, s.reached.Load())) >= s.calm {
-			c, _, err := s.dial(&listener{name: "bootstrap", node: bootstrapNode})
+			c, _, err := s.dial(s.node(bootstrapNode))
 			switch {
 			case err == nil:
 				c.Close()
