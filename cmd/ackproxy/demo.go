@@ -80,7 +80,7 @@ func runDemo(cmd *cobra.Command, format outputFormat, o demo.Options) error {
 	for _, note := range report.Notes {
 		cmd.PrintErrln(note)
 	}
-	if report.Members > 0 {
+	if report.Played {
 		if format == formatJSON {
 			err = firstError(err, writeJSON(cmd.OutOrStdout(), result))
 		} else {

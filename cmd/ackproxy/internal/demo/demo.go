@@ -51,22 +51,20 @@ type demo struct {
 }
 
 // Run runs the demo until it is over or stop is closed: then no more records are made, and those that are there are settled. When ctx ends the
-// members leave at once, and what they hold is released. The Result holds even when there is an error, which says why the demo did not go to
-// its end.
+// members leave at once, and what they hold is released. Where the report says that it was played, the Result holds even when there is an error,
+// which says why the demo did not go to its end.
 func Run(ctx context.Context, stop <-chan struct{}, o Options) (Result, Report, error) {
 	d := &demo{Options: o, began: time.Now(), tally: newTally(), notes: notes{seen: map[string]bool{}}}
-	err := d.start(ctx)
-	if err == nil {
-		err = d.play(ctx, stop)
+	if err := d.start(ctx); err != nil {
+		return Result{}, d.report(), errors.Join(err, d.end())
 	}
-	err = errors.Join(err, d.end())
-	if d.producer == nil {
-		return Result{}, Report{}, err
-	}
+	err := errors.Join(d.play(ctx, stop), d.end())
 	r := d.tally.result()
 	r.Records, r.Escapes = d.producer.produced.Load(), d.stage.lookout.escapes()
 	r.judge()
-	return r, d.report(), err
+	report := d.report()
+	report.Played = true
+	return r, report, err
 }
 
 // lines is where the audit writes.

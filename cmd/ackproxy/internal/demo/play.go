@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// stalled is how long nothing may be delivered while there are records left, before the demo gives up.
-	stalled = 30 * time.Second
+	// stalled is how long nothing may be delivered while there are records left, before the demo gives up: longer than a record's lock.
+	stalled = 60 * time.Second
 	// checkEvery is how often the brokers are asked whether all is settled, once the members think so.
 	checkEvery = 25 * time.Millisecond
-	// trimEvery is how often settled records are deleted.
+	// trimEvery is how often settled records are deleted, and the brokers asked whatever the members think.
 	trimEvery = time.Second
 )
 
@@ -40,7 +40,7 @@ func (d *demo) play(ctx context.Context, stop <-chan struct{}) error {
 	return d.watch(ctx, stop, produced)
 }
 
-// watch says when it is over. all is closed when no more records come.
+// watch returns when it is over. all is closed when no more records come.
 func (d *demo) watch(ctx context.Context, stop <-chan struct{}, all <-chan struct{}) error {
 	over := all
 	if !d.Once {
@@ -48,27 +48,28 @@ func (d *demo) watch(ctx context.Context, stop <-chan struct{}, all <-chan struc
 	}
 	last, progress, trimmed := int64(-1), time.Now(), time.Now()
 	for sleep(ctx, checkEvery) {
-		settled, deliveries := d.tally.finished()
-		produced := d.producer.produced.Load()
-		if deliveries != last || settled >= produced && !ended(over) {
-			last, progress = deliveries, time.Now()
-		}
-		if time.Since(progress) > stalled {
-			return fmt.Errorf("nothing was delivered for %s, and not all records are settled (%d of %d by the members' count)", stalled, settled, produced)
-		}
-		if ended(over) && ended(all) && settled >= produced {
-			if done, err := d.settled(ctx, nil); done || err != nil {
-				return errors.Join(err, d.producer.failure())
-			}
-		}
 		if err := d.producer.failure(); err != nil {
 			return err
 		}
-		if time.Since(trimmed) > trimEvery {
-			if err := d.trim(ctx); err != nil {
-				return err
-			}
+		settled, deliveries := d.tally.finished()
+		produced, ending := d.producer.produced.Load(), ended(over) && ended(all)
+		if deliveries != last || settled >= produced && !ending {
+			last, progress = deliveries, time.Now()
+		}
+		if time.Since(progress) > stalled {
+			return fmt.Errorf("nothing was delivered for %s, and not all is settled (%d of %d records, by the members' count)", stalled, settled, produced)
+		}
+		trim := time.Since(trimmed) > trimEvery
+		if !trim && (!ending || settled < produced) {
+			continue
+		}
+		done, through, err := d.settled(ctx)
+		if err == nil && trim {
+			err = d.trim(ctx, through)
 			trimmed = time.Now()
+		}
+		if err != nil || done && ending {
+			return errors.Join(err, d.producer.failure())
 		}
 	}
 	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
@@ -83,17 +84,16 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// settled asks the brokers whether the group is through with every record that was produced. each, where it is not nil, is told how far a partition
-// is: all offsets below are settled.
-func (d *demo) settled(ctx context.Context, each func(topic string, partition int32, offset int64)) (bool, error) {
+// settled asks the brokers whether the group is through with every record that was produced, and up to where it is: all offsets below are settled.
+func (d *demo) settled(ctx context.Context) (all bool, through kadm.Offsets, err error) {
 	described, err := d.admin.DescribeShareGroupOffsets(ctx, group)
 	if err == nil {
 		err = errors.Join(described[group].Err, described[group].Offsets.Error())
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking how far the group is: %w", err)
+		return false, nil, fmt.Errorf("asking how far the group is: %w", err)
 	}
-	all := true
+	all, through = true, kadm.Offsets{}
 	for _, t := range d.topics() {
 		for p := range t.partitions {
 			end, ok := d.producer.end(t.name, p)
@@ -102,23 +102,16 @@ func (d *demo) settled(ctx context.Context, each func(topic string, partition in
 			}
 			at, known := described[group].Offsets[t.name][p]
 			all = all && known && at.StartOffset >= end
-			if known && at.StartOffset > 0 && each != nil {
-				each(t.name, p, at.StartOffset)
+			if known && at.StartOffset > 0 {
+				through.AddOffset(t.name, p, at.StartOffset, -1)
 			}
 		}
 	}
-	return all, nil
+	return all, through, nil
 }
 
 // trim deletes the records that the group is through with, so that a demo that goes on for long does not grow.
-func (d *demo) trim(ctx context.Context) error {
-	through := kadm.Offsets{}
-	if _, err := d.settled(ctx, func(topic string, p int32, offset int64) { through.AddOffset(topic, p, offset, -1) }); err != nil {
-		return err
-	}
-	if len(through) == 0 {
-		return nil
-	}
+func (d *demo) trim(ctx context.Context, through kadm.Offsets) error {
 	deleted, err := d.admin.DeleteRecords(ctx, through)
 	if err == nil {
 		err = deleted.Error()

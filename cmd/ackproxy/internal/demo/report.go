@@ -9,6 +9,7 @@ import (
 
 // Report is what a Result does not hold: for people.
 type Report struct {
+	Played  bool // records were produced, and there is a Result
 	Members int
 	Took    time.Duration
 	Notes   []string // what went wrong on the way
