@@ -32,6 +32,7 @@ type pending struct {
 	next    uint // exchanges that entered
 	limit   int
 	closed  bool
+	waiting bool // push waits for room
 }
 
 func newPending(limit int) *pending {
@@ -44,28 +45,33 @@ func newPending(limit int) *pending {
 // flush what it has before it waits.
 func (p *pending) push(x exchange, wait bool) (bool, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for !p.closed && int(p.next-p.done) >= p.limit {
 		if !wait {
+			p.mu.Unlock()
 			return false, nil
 		}
+		p.waiting = true
 		p.room.Wait()
 	}
-	if p.closed {
+	closed := p.closed
+	if !closed {
+		if int(p.next-p.done) == len(p.ring) {
+			p.grow()
+		}
+		p.ring[p.next&uint(len(p.ring)-1)] = x
+		p.next++
+	}
+	p.mu.Unlock() // no defer: this is on every request's path
+	if closed {
 		return false, errClosed
 	}
-	if int(p.next-p.done) == len(p.ring) {
-		p.grow()
-	}
-	p.ring[p.next%uint(len(p.ring))] = x
-	p.next++
 	return true, nil
 }
 
 func (p *pending) grow() {
-	ring := make([]exchange, max(4, 2*len(p.ring)))
+	ring := make([]exchange, max(4, 2*len(p.ring))) // a power of two
 	for i := p.done; i != p.next; i++ {
-		ring[i%uint(len(ring))] = p.ring[i%uint(len(p.ring))]
+		ring[i&uint(len(ring)-1)] = p.ring[i&uint(len(p.ring)-1)]
 	}
 	p.ring = ring
 }
@@ -73,16 +79,21 @@ func (p *pending) grow() {
 // match returns the oldest exchange whose answer was not seen yet. The broker answers in request order, so a correlation id that is
 // not the oldest's is a protocol error.
 func (p *pending) match(correlationID int32) (exchange, error) {
+	var x exchange
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.matched == p.next {
-		return exchange{}, fmt.Errorf("%w: an answer with correlation id %d, but no request is outstanding", errOutOfStep, correlationID)
+	none := p.matched == p.next
+	if !none {
+		if x = p.ring[p.matched&uint(len(p.ring)-1)]; x.correlationID == correlationID || x.need&bareToken != 0 {
+			p.matched++
+		}
 	}
-	x := p.ring[p.matched%uint(len(p.ring))]
-	if x.need&bareToken == 0 && x.correlationID != correlationID { // a bare token has none
+	p.mu.Unlock()
+	switch {
+	case none:
+		return exchange{}, fmt.Errorf("%w: an answer with correlation id %d, but no request is outstanding", errOutOfStep, correlationID)
+	case x.correlationID != correlationID && x.need&bareToken == 0:
 		return exchange{}, fmt.Errorf("%w: correlation id %d answered, %d was asked", errOutOfStep, correlationID, x.correlationID)
 	}
-	p.matched++
 	return x, nil
 }
 
@@ -90,11 +101,15 @@ func (p *pending) match(correlationID int32) (exchange, error) {
 func (p *pending) finish(n int) {
 	p.mu.Lock()
 	for range n {
-		p.ring[p.done%uint(len(p.ring))] = exchange{}
+		p.ring[p.done&uint(len(p.ring)-1)] = exchange{}
 		p.done++
 	}
+	waiting := p.waiting
+	p.waiting = false
 	p.mu.Unlock()
-	p.room.Signal()
+	if waiting {
+		p.room.Signal()
+	}
 }
 
 // close refuses further exchanges and wakes whoever waits for room.
@@ -112,7 +127,7 @@ func (p *pending) unanswered() []exchange {
 	defer p.mu.Unlock()
 	var lost []exchange
 	for i := p.matched; i != p.next; i++ {
-		lost = append(lost, p.ring[i%uint(len(p.ring))])
+		lost = append(lost, p.ring[i&uint(len(p.ring)-1)])
 	}
 	p.next = p.matched
 	return lost
