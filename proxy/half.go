@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -191,47 +190,6 @@ func (h *half) frameDone() {
 	h.complete++
 }
 
-// startLarge moves the frame at r into memory of its own, which grows as its bytes arrive.
-func (h *half) startLarge() error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	if err := h.limits.take(2 * bufferSize); err != nil {
-		return err
-	}
-	h.large = append(make([]byte, 0, 2*bufferSize), h.buf[h.r:h.w]...)
-	h.r, h.w, h.sent = 0, 0, 0
-	return nil
-}
-
-func (h *half) growLarge() error {
-	size := min(2*cap(h.large), h.frame)
-	if err := h.limits.take(size - cap(h.large)); err != nil {
-		return err
-	}
-	h.large = append(make([]byte, 0, size), h.large...)
-	return nil
-}
-
-func (h *half) sendLarge() error {
-	instead, err := h.d.whole(h.large)
-	if err != nil {
-		return err
-	}
-	if instead == nil {
-		instead = h.large
-	}
-	err = h.write(instead)
-	h.dropLarge()
-	h.frameDone()
-	return err
-}
-
-func (h *half) dropLarge() {
-	h.limits.give(cap(h.large))
-	h.large = nil
-}
-
 // room is where the next read goes. Looked-at bytes are written by then.
 func (h *half) room() ([]byte, error) {
 	if h.large != nil {
@@ -358,119 +316,4 @@ func (h *half) close() {
 	if h.large != nil {
 		h.dropLarge()
 	}
-}
-
-// more fills the buffer with at least one byte by a blocking read. For walks that stream, outside of the parked reading.
-func (h *half) more() error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	p, err := h.room()
-	if err != nil {
-		return err
-	}
-	n, err := h.src.Read(p)
-	h.got(n)
-	if n > 0 {
-		return nil
-	}
-	return h.readError(err)
-}
-
-// jump passes n bytes on without a look: what is buffered, then socket to socket.
-func (h *half) jump(n int) error {
-	buffered := min(n, h.w-h.r)
-	h.r += buffered
-	if n -= buffered; n == 0 {
-		return nil
-	}
-	if n >= spliceMin && h.canSplice() {
-		return h.splice(n)
-	}
-	for n > 0 {
-		if err := h.more(); err != nil {
-			return err
-		}
-		k := min(n, h.w-h.r)
-		h.r, n = h.r+k, n-k
-	}
-	return nil
-}
-
-// splice moves n bytes from source to destination in the kernel.
-func (h *half) splice(n int) error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	done, err := io.CopyN(h.dst, h.src, int64(n))
-	if done == int64(n) {
-		return nil
-	}
-	return h.readError(err)
-}
-
-// canSplice says whether both ends are TCP sockets, so that io.CopyN stays in the kernel.
-func (h *half) canSplice() bool {
-	_, a := h.src.(*net.TCPConn)
-	_, b := h.dst.(*net.TCPConn)
-	return a && b
-}
-
-func (h *half) readError(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("read from %s: %w", h.side, err)
-}
-
-// other moves bytes by the way that step asked for, outside of the parked reading.
-func (h *half) other(n next) (err error) {
-	if h.deadline { // it was for the frame's beginning
-		h.deadline = false
-		if err := h.src.SetReadDeadline(time.Time{}); err != nil {
-			return err
-		}
-	}
-	if n == streamRest {
-		frame := h.frame
-		if err = h.d.stream(h, frame); err == nil {
-			h.frameDone()
-		}
-		return err
-	}
-	left := h.skip
-	if err = h.splice(left); err == nil {
-		h.skip = 0
-		h.frameDone()
-	}
-	return err
-}
-
-// scan returns a scanner over the frame at r, which streams: it passes bytes on as it goes. rest is how many bytes of the frame lie ahead.
-func (h *half) scan(frame int) (s *scanner, rest func() int) {
-	ahead := frame // bytes of the frame from h.r on
-	s = &scanner{}
-	window := func() {
-		s.p, s.at = h.buf[h.r:min(h.w, h.r+ahead)], 0
-		s.left = ahead - len(s.p)
-	}
-	commit := func() { h.r, ahead = h.r+s.at, ahead-s.at }
-	s.fill = func(n int) error {
-		commit()
-		defer window()
-		for h.w-h.r < n {
-			if err := h.more(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	s.pass = func(n int) error {
-		commit()
-		defer window()
-		ahead -= n
-		return h.jump(n)
-	}
-	window()
-	return s, func() int { return ahead - s.at }
 }
