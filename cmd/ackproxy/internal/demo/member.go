@@ -2,11 +2,13 @@ package demo
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
@@ -64,6 +66,15 @@ func (m *member) OnFetchRecordUnbuffered(r *kgo.Record, _ bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.held, placeOf(r))
+}
+
+// OnBrokerRead is told of every answer. One that does not come ends the connection and the session on it, and the client then drops acknowledgements
+// that it has not sent: kgo waits for a ShareFetch for five seconds longer than the broker may.
+func (m *member) OnBrokerRead(b kgo.BrokerMetadata, key int16, _ int, wait, read time.Duration, err error) {
+	if err != nil {
+		took := (wait + read).Round(time.Millisecond)
+		m.note(fmt.Sprintf("%s: no answer to %s from broker %d after %s: %v", m.name, kmsg.NameForKey(key), b.NodeID, took, err))
+	}
 }
 
 // answered is told what became of acknowledgements, a partition at a time.
