@@ -39,7 +39,7 @@ func matrix(t *testing.T, c *kafka.Cluster, kinds []client.Kind, modes []string)
 			}))
 		}
 		for _, one := range now {
-			if err := one.Wait(within(t, time.Minute)); err != nil {
+			if err := one.Wait(within(t, 2*time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // fetch asks for it together with the records of the first.
 func hints(t *testing.T, c *kafka.Cluster, g *gateway.Gateway) {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 2*time.Minute)
 	name := t.Name() + "-hints"
 	id, err := c.CreateTopic(ctx, name, 2)
 	if err != nil {
@@ -62,7 +62,7 @@ func hints(t *testing.T, c *kafka.Cluster, g *gateway.Gateway) {
 // session's next request, which fetches none either.
 func shareSession(t *testing.T, c *kafka.Cluster, cl *kgo.Client, topic string, id kadm.TopicID) *kmsg.ShareFetchRequest {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 2*time.Minute)
 	name, member := group(t, c, "hints", nil), "aGludHNoaW50c2hpbnRzaA"
 	q := kmsg.NewPtrShareFetchRequest()
 	q.GroupID, q.MemberID, q.MaxBytes = &name, &member, 1
@@ -105,7 +105,7 @@ func leads(ctx context.Context, cl *kgo.Client, topic string, partition int32) b
 // shareFetch sends a request to node 1 and moves it on to the session's next epoch.
 func shareFetch(t *testing.T, cl *kgo.Client, q *kmsg.ShareFetchRequest) *kmsg.ShareFetchResponse {
 	t.Helper()
-	a, err := cl.Broker(1).Request(within(t, time.Minute), q)
+	a, err := cl.Broker(1).Request(within(t, 2*time.Minute), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func fetch(t *testing.T, cl *kgo.Client, id kadm.TopicID) *kmsg.FetchResponse {
 		of.Partitions = append(of.Partitions, partition)
 	}
 	q.Topics = append(q.Topics, of)
-	a, err := cl.Broker(1).Request(within(t, time.Minute), q)
+	a, err := cl.Broker(1).Request(within(t, 2*time.Minute), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (l load) more(t *testing.T, n int) {
 	t.Helper()
 	for _, m := range l.members {
 		from := m.Settled()
-		until(t, time.Minute, m.ID+" to settle more records", func() bool { return m.Settled() >= from+n || !m.Running() || !l.producer.Running() })
+		until(t, 2*time.Minute, m.ID+" to settle more records", func() bool { return m.Settled() >= from+n || !m.Running() || !l.producer.Running() })
 		for _, c := range []*client.Client{m, l.producer} {
 			if !c.Running() {
 				t.Fatalf("%s ended: %v", c.ID, c.Stop())
@@ -75,7 +75,7 @@ func (l load) finish(t *testing.T, c *kafka.Cluster) int {
 	events := l.producer.Events()
 	records := events[len(events)-1].Settled
 	for _, m := range l.members {
-		until(t, 90*time.Second, m.ID+" to settle all records", func() bool {
+		until(t, 3*time.Minute, m.ID+" to settle all records", func() bool {
 			lag, err := c.ShareLag(t.Context(), m.Group, l.topic, partitions)
 			return err == nil && lag == 0 || !m.Running()
 		})

@@ -32,7 +32,7 @@ func Until(ctx context.Context, what string, ok func(context.Context) bool) erro
 // Ready waits until every node answers Metadata itself and lists all nodes, on new connections: a TCP connection alone proves nothing
 // just after a broker was killed.
 func (c *Cluster) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for _, n := range c.Nodes {
 		what := fmt.Sprintf("node %d to list %d brokers", n.ID, len(c.Nodes))
@@ -62,7 +62,7 @@ func (n *Node) lists(ctx context.Context, brokers int) bool {
 
 // warmUp lets a share group consume one record.
 func (c *Cluster) warmUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if _, err := c.CreateTopic(ctx, "warm-up", 1); err != nil {
 		return err
