@@ -159,7 +159,9 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%+v %v %v", r, err, rep.Notes)
 	}
 	// A machine so busy that an answer takes five seconds has kgo give a session up, and drop what it had not sent; then it says so.
-	told := slices.ContainsFunc(rep.Notes, func(n string) bool { return strings.Contains(n, "acknowledgements of") || strings.Contains(n, "no answer") })
+	told := slices.ContainsFunc(rep.Notes, func(n string) bool {
+		return strings.Contains(n, "acknowledgements of") || strings.Contains(n, "no answer")
+	})
 	if !r.Match && !told {
 		t.Errorf("%+v, and no member said that an acknowledgement failed: %v", r, rep.Notes)
 	}
