@@ -52,7 +52,7 @@ func FuzzRequests(f *testing.F) {
 				t.Fatalf("%+v", x.outcome.Request)
 			}
 			clear(frame)
-			carriesAcknowledgements(&x.outcome.Request)
+			concernsAcknowledgements(&x.outcome.Request)
 			if !bytes.Equal(x.outcome.Request.Frame, before) {
 				t.Fatal("the copy is the loop's buffer")
 			}

@@ -133,7 +133,7 @@ func TestKey80(t *testing.T) {
 			if is := (seen{o.Kind, o.Request.Carrier, o.Request.Decode, o.Reply.State, o.Reply.ErrorCode}); is != *c.want || len(got.seen()) != 1 {
 				t.Errorf("%d outcomes, the first %+v, want %+v (%v)", len(got.seen()), is, *c.want, o.Request.Problem)
 			}
-			if o.Kind == policy.Acknowledgement && (string(o.Request.GroupID) == "" || !carriesAcknowledgements(&o.Request) || len(o.Reply.Partitions) != 1 || o.Reply.Partitions[0].ErrorCode != 6) {
+			if o.Kind == policy.Acknowledgement && (string(o.Request.GroupID) == "" || !concernsAcknowledgements(&o.Request) || len(o.Reply.Partitions) != 1 || o.Reply.Partitions[0].ErrorCode != 6) {
 				t.Errorf("%+v", o)
 			}
 		})

@@ -157,7 +157,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
-	if !req.ClosesSession() && !carriesAcknowledgements(req) {
+	if !req.ClosesSession() && !concernsAcknowledgements(req) {
 		return
 	}
 	x.need |= needObserve

@@ -39,8 +39,12 @@ func (s *scratch) decode(req *policy.Request, carrier policy.Carrier, frame []by
 	}
 }
 
-// carriesAcknowledgements says whether any partition of the request names offsets.
-func carriesAcknowledgements(req *policy.Request) bool {
+// concernsAcknowledgements says whether a request is worth remembering: a ShareFetch lists partitions to fetch from as well, so that only
+// one that names offsets is.
+func concernsAcknowledgements(req *policy.Request) bool {
+	if req.Carrier != policy.ShareFetch {
+		return req.Topics.Len() > 0
+	}
 	for topic := range req.Topics.All() {
 		for partition := range topic.Partitions.All() {
 			if partition.Batches.Len() > 0 {

@@ -151,14 +151,14 @@ const (
 // Observe queues what the outcome has to say, and returns. It never waits: where the queue is full the outcome's events are counted and
 // dropped. Requests that acknowledge nothing and close no session say nothing.
 func (a *Auditor) Observe(o *policy.Outcome) {
-	if o.Kind == policy.Acknowledgement && !o.Request.ClosesSession() && !acknowledges(&o.Request) {
-		return
-	}
 	cost := itemCost + int64(len(o.Request.Frame)) + rowCost*int64(len(o.Reply.Partitions))
 	if a.queue.put(item{outcome: o, cost: cost}) {
 		return
 	}
 	typ, n := eventsOf(o)
+	if n == 0 {
+		return
+	}
 	a.queue.drop(typ, n, o.Request.GroupID, eventTime(o))
 	a.metrics.drop(n)
 }
@@ -175,10 +175,11 @@ func eventsOf(o *policy.Outcome) (eventType, uint64) {
 	}
 	var j joiner
 	j.load(&o.Request)
-	if n := j.events(); n > 0 {
-		return shareAck, n
+	n := j.events()
+	if n == 0 && o.Request.ClosesSession() {
+		return shareSession, 1
 	}
-	return shareSession, 1
+	return shareAck, n
 }
 
 // Control logs an event about the log or the proxy itself: "reload", "listeners". It is never dropped for lack of room. Start and stop are

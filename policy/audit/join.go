@@ -123,18 +123,6 @@ func (j *joiner) events() (n uint64) {
 	return n
 }
 
-// acknowledges says whether any partition entry has batches.
-func acknowledges(r *policy.Request) bool {
-	for t := range r.Topics.All() {
-		for p := range t.Partitions.All() {
-			if p.Batches.Len() > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // repeats judges a partition that is named more than once: "duplicate_ack" when all its entries ask the same, "conflicting_acks" when what an
 // earlier one asked was not applied, "" for a single entry.
 func (j *joiner) repeats(head *entry) string {

@@ -215,7 +215,7 @@ func (w *writer) outcome(o *policy.Outcome) {
 				w.ack(o, e, &top)
 			}
 		}
-		if len(w.join.entries) == 0 {
+		if len(w.join.entries) == 0 && o.Request.ClosesSession() {
 			w.plainLine(shareSession, o, &top, "")
 		}
 	case policy.Undecodable:
