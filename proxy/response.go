@@ -18,6 +18,9 @@ type responses struct {
 	h       *half
 	started bool
 	x       exchange // whose answer is being looked at
+
+	handshake chan bool // of the request loop, which waits for the answer to a SaslHandshake v0 to be written
+	accepted  bool
 }
 
 func (r *responses) headerSize() int { return 4 }
@@ -65,6 +68,10 @@ func (r *responses) begin(p []byte, frame int) (action, error) {
 
 func (r *responses) written(n int) {
 	r.c.spoke.Store(true)
+	if r.handshake != nil {
+		r.handshake <- r.accepted
+		r.handshake = nil
+	}
 	if !r.c.relay.Load() {
 		r.c.pending.finish(n)
 	}

@@ -158,7 +158,7 @@ func (r *responses) saslAnswer(x exchange, body []byte) error {
 			r.c.srv.observe(&policy.Outcome{Kind: policy.CoverageGap, Request: policy.Request{Conn: r.c.info, Principal: *r.c.principal.Load(), Received: r.c.info.Opened},
 				Note: "SaslHandshake v0 with " + step.mechanism + ": the rest of the connection is relayed unread (protocol.sasl_v0: relay)"})
 		}
-		step.answered <- accepted
+		r.handshake, r.accepted = step.answered, accepted // told once the answer is written
 		return nil
 	}
 	if !accepted || step.principal == nil {
