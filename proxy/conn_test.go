@@ -277,7 +277,7 @@ func TestNothingLeft(t *testing.T) {
 		var work sync.WaitGroup
 		for w := range 20 {
 			work.Go(func() {
-				for i := range 250 {
+				for i := range 500 {
 					if err := oneConnection(s.Addr(), int32(w*1000+i)); err != nil {
 						t.Error(err)
 						return
