@@ -14,8 +14,8 @@ import (
 
 // Observer sees every exchange that concerns acknowledgements once the broker has answered, or will not.
 //
-// Observe is called on the connection's response loop: it must return at once and do its work elsewhere. An Outcome never changes
-// after the call and may be kept.
+// Observe is called on the connection's response loop: it must return at once and do its work elsewhere. The outcome is the observer's for
+// the length of the call; one that needs it longer says Retain, and Release when it is done. It never changes meanwhile.
 type Observer interface {
 	Observe(*Outcome)
 }
@@ -115,23 +115,4 @@ type Reply struct {
 	ErrorMessage  string
 	LockTimeoutMs int32 // 0 where the version has none
 	Partitions    []PartitionResult
-}
-
-// Kind says what an Outcome is about.
-type Kind uint8
-
-// The kinds of outcome.
-const (
-	Acknowledgement Kind = iota // a share request that decoded
-	Undecodable                 // an anomalous frame of an acknowledging key, passed on as it came
-	AdminRequest                // AddRaftVoter
-	CoverageGap                 // a connection, or the rest of one, that could not be read; Note says why
-)
-
-// Outcome is one exchange from request to answer.
-type Outcome struct {
-	Kind    Kind
-	Request Request
-	Reply   Reply
-	Note    string
 }

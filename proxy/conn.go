@@ -115,7 +115,7 @@ func (c *conn) fail(err error) {
 func (c *conn) lose() {
 	for _, x := range c.pending.unanswered() {
 		if x.outcome != nil {
-			x.outcome.Reply = policy.Reply{State: policy.Lost, Received: time.Now()}
+			x.outcome.Reply.State, x.outcome.Reply.Received = policy.Lost, time.Now()
 			c.srv.observe(x.outcome)
 		}
 	}

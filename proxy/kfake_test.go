@@ -23,6 +23,7 @@ type recorder struct {
 }
 
 func (r *recorder) Observe(o *policy.Outcome) {
+	o.Retain() // for good
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, o)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -157,24 +156,25 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
-	if !req.ClosesSession() && !concernsAcknowledgements(req) {
+	if len(r.c.srv.cfg.Observers) == 0 || !req.ClosesSession() && !concernsAcknowledgements(req) {
 		return
 	}
 	x.need |= needObserve
-	x.outcome = &policy.Outcome{Kind: policy.Acknowledgement}
-	mine := slices.Clone(frame) // frame is the loop's buffer
-	r.describe(&x.outcome.Request, mine)
-	x.outcome.Request.ClientID = clientID(mine, h)
-	local.decode(&x.outcome.Request, req.Carrier, mine, body, x.version)
+	x.outcome = r.remember(policy.Acknowledgement, frame, h)
+	local.decode(&x.outcome.Request, req.Carrier, x.outcome.Request.Frame, body, x.version)
 	x.outcome.Request.Decode, x.outcome.Request.Problem = req.Decode, req.Problem
 }
 
-// describe fills in what does not depend on the message.
-func (r *requests) describe(req *policy.Request, frame []byte) {
+// remember begins an outcome, with a copy of the frame and all that does not depend on the message.
+func (r *requests) remember(kind policy.Kind, frame []byte, h codec.RequestHeader) *policy.Outcome {
+	o := policy.NewOutcome(kind, frame)
+	req := &o.Request
+	req.ClientID = clientID(req.Frame, h)
 	req.Conn, req.Principal, req.Software = r.c.info, *r.c.principal.Load(), r.software
 	req.APIKey, req.APIVersion = r.key, r.version
 	req.CorrelationID = int32(binary.BigEndian.Uint32(frame[8:]))
-	req.Frame, req.Received = frame, time.Now()
+	req.Received = time.Now()
+	return o
 }
 
 // undecodable notes a frame that the broker will answer by closing the connection: it passes as it came.
@@ -184,8 +184,7 @@ func (r *requests) undecodable(x *exchange, frame []byte, problem *codec.Problem
 		return
 	}
 	x.need |= needObserve
-	x.outcome = &policy.Outcome{Kind: policy.Undecodable}
-	r.describe(&x.outcome.Request, slices.Clone(frame))
+	x.outcome = r.remember(policy.Undecodable, frame, codec.RequestHeader{})
 	x.outcome.Request.Carrier = r.c.srv.carrier(x.key)
 	x.outcome.Request.Decode, x.outcome.Request.Problem = codec.Anomalous, problem
 }
@@ -205,10 +204,7 @@ func (r *requests) admin(x *exchange, frame []byte, h codec.RequestHeader, body 
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "anomalous").Inc()
 	}
 	x.need |= needObserve
-	x.outcome = &policy.Outcome{Kind: policy.AdminRequest}
-	mine := slices.Clone(frame)
-	r.describe(&x.outcome.Request, mine)
-	x.outcome.Request.ClientID = clientID(mine, h)
+	x.outcome = r.remember(policy.AdminRequest, frame, h)
 	x.outcome.Request.Decode, x.outcome.Request.Problem = outcome, problem
 }
 

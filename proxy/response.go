@@ -253,7 +253,7 @@ func (r *responses) shareAcknowledge(m *mapper, frame []byte, body int) ([]byte,
 	}
 	if r.x.outcome != nil {
 		reply := policy.Reply{ErrorCode: a.ErrorCode, ErrorMessage: string(a.ErrorMessage), LockTimeoutMs: a.AcquisitionLockTimeoutMs}
-		reply.Partitions = results(a.Responses)
+		reply.Partitions = results(r.x.outcome.Reply.Partitions, a.Responses)
 		r.verdict(reply)
 	}
 	return instead, nil
@@ -273,13 +273,14 @@ func (r *responses) txnShareAcknowledge(m *mapper, frame []byte, body int) ([]by
 		b.NodeEndpoints, b.Responses = endpoints, m.leaderless(a.Responses)
 		instead = sized(b.Append(append(make([]byte, 0, len(frame)+64), frame[:body]...), r.x.version))
 	}
-	r.verdict(policy.Reply{ErrorCode: a.ErrorCode, Partitions: results(a.Responses)})
+	if r.x.outcome != nil {
+		r.verdict(policy.Reply{ErrorCode: a.ErrorCode, Partitions: results(r.x.outcome.Reply.Partitions, a.Responses)})
+	}
 	return instead, nil
 }
 
-// results copies the partitions' verdicts out of an answer.
-func results(topics codec.Array[codec.AckResultTopic]) []policy.PartitionResult {
-	var all []policy.PartitionResult
+// results appends copies of the partitions' verdicts in an answer to all.
+func results(all []policy.PartitionResult, topics codec.Array[codec.AckResultTopic]) []policy.PartitionResult {
 	for topic := range topics.All() {
 		for p := range topic.Partitions.All() {
 			all = append(all, policy.PartitionResult{TopicID: topic.TopicID, Partition: p.PartitionIndex, ErrorCode: p.ErrorCode, ErrorMessage: string(p.ErrorMessage)})

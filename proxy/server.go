@@ -250,7 +250,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // TopicName is the name of a topic whose id was seen in a Metadata answer.
 func (s *Server) TopicName(id codec.UUID) (string, bool) { return s.names.Get(id) }
 
-// observe hands an outcome to every observer.
+// observe hands an outcome to every observer, and lets go of it.
 func (s *Server) observe(o *policy.Outcome) {
 	if o.Kind == policy.Acknowledgement && o.Reply.State == policy.Answered {
 		s.metrics.took[o.Request.Carrier].Observe(o.Reply.Received.Sub(o.Request.Received).Seconds())
@@ -258,6 +258,7 @@ func (s *Server) observe(o *policy.Outcome) {
 	for _, each := range s.cfg.Observers {
 		each.Observe(o)
 	}
+	o.Release()
 }
 
 // quiet says whether the same problem of the same peer was logged within the last minute; if not, it notes it.

@@ -52,7 +52,11 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 	}
 	var late observer
 	var err error
-	if a.server, err = proxy.New(proxyConfig(c, &late, a.metrics, log)); err != nil {
+	var observers []policy.Observer
+	if len(c.Audit.Sinks) > 0 || a.admin != nil { // else nobody could see what the auditor writes and counts
+		observers = append(observers, &late)
+	}
+	if a.server, err = proxy.New(proxyConfig(c, observers, a.metrics, log)); err != nil {
 		a.close()
 		return nil, err
 	}
@@ -90,7 +94,7 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-func proxyConfig(c config.Config, o policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
+func proxyConfig(c config.Config, observers []policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
 	p := proxy.Config{
 		Bootstrap:       string(c.Listen.Bootstrap),
 		Advertise:       string(c.Listen.Advertise),
@@ -108,7 +112,7 @@ func proxyConfig(c config.Config, o policy.Observer, r prometheus.Registerer, lo
 		TxnArm:          proxy.Arm(c.Protocol.TxnShareAcknowledge.Arm),
 		StateDir:        c.State.Dir,
 		DrainTimeout:    c.DrainTimeout(),
-		Observers:       []policy.Observer{o},
+		Observers:       observers,
 		Registerer:      r,
 		Log:             log,
 	}

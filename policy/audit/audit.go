@@ -152,9 +152,11 @@ const (
 // dropped. Requests that acknowledge nothing and close no session say nothing.
 func (a *Auditor) Observe(o *policy.Outcome) {
 	cost := itemCost + int64(len(o.Request.Frame)) + rowCost*int64(len(o.Reply.Partitions))
+	o.Retain() // the writer lets go
 	if a.queue.put(item{outcome: o, cost: cost}) {
 		return
 	}
+	o.Release()
 	typ, n := eventsOf(o)
 	if n == 0 {
 		return

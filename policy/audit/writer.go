@@ -15,7 +15,7 @@ const (
 	// takeUpTo is how many items are taken from the queue at a time.
 	takeUpTo = 128
 	// linger is the least time between two looks at an empty queue: events of one moment share a write and a wake-up.
-	linger = time.Millisecond
+	linger = 4 * time.Millisecond
 )
 
 // writer drains the queue. All of it belongs to the goroutine of run, except the atomics.
@@ -83,9 +83,12 @@ func (w *writer) run() {
 
 func (w *writer) item(it item) {
 	switch {
-	case w.aborted.Load():
 	case it.outcome != nil:
-		w.outcome(it.outcome)
+		if !w.aborted.Load() {
+			w.outcome(it.outcome)
+		}
+		it.outcome.Release()
+	case w.aborted.Load():
 	case !w.active():
 	case it.gap != nil:
 		w.buf = w.gap(w.buf, it.gap, "", w.now())
