@@ -21,8 +21,10 @@ const (
 type Outcome struct {
 	Kind    Kind
 	Request Request
-	Reply   Reply
-	Note    string
+	Reply   Reply // the broker's answer, before any policy's edits
+	// Decision is what policies made of the request; nil where there was nobody to decide.
+	Decision *Decision
+	Note     string
 
 	holders int32 // by NewOutcome, and Retain
 	pooled  bool

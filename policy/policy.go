@@ -61,7 +61,7 @@ const (
 	Renew   int8 = 4
 )
 
-// Request is one request that may carry acknowledgements, as the client sent it.
+// Request is one request that may carry acknowledgements. Policies get it before it is forwarded, observers afterwards.
 type Request struct {
 	Conn      *Conn
 	Principal Principal // as of this request: re-authentication may change it
@@ -78,7 +78,10 @@ type Request struct {
 	GroupID, MemberID []byte // nil is null
 	SessionEpoch      int32  // 0 opens, -1 closes; 0 for TxnShareAcknowledge, which has none
 	RenewAck          bool
-	Topics            codec.Array[codec.AckTopic]
+	Topics            codec.Array[codec.AckTopic] // as the client sent it
+
+	// Partitions is what there is to decide about: what is asked, as earlier policies left it. It is filled in for policies only.
+	Partitions []Partition
 
 	Received time.Time // with a monotonic reading
 }
