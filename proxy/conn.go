@@ -11,21 +11,27 @@ import (
 	"github.com/ackproxy/ackproxy/policy"
 )
 
-// conn is one client connection and its one broker connection. It owns both sockets and closes them when both loops have returned,
-// so that no descriptor number is reused under a loop.
+// conn is one client connection and its one broker connection. It owns both sockets and closes them when both halves have ended, so that
+// no descriptor number is reused under one.
 type conn struct {
-	srv    *Server
-	on     *listener
-	broker *brokerState
-	info   *policy.Conn
-	ends   struct{ client, broker net.Conn }
+	srv      *Server
+	on       *listener
+	broker   *brokerState
+	info     *policy.Conn
+	up, down *half
+	answers  *responses
+
+	mu   sync.Mutex // over ends, which change when the connection leaves a loop
+	ends struct{ client, broker net.Conn }
+	loop *loop // while it is on one: then both halves run on the loop's goroutine, and nothing of theirs is shared
 
 	pending   *pending
 	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
 	spoke     atomic.Bool                      // a byte of the broker's reached the client
 	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
-	answered chan struct{} // closed when the response loop has ended
+	left     atomic.Int32  // halves that have not ended
+	answered chan struct{} // closed when the response half has ended
 
 	once   sync.Once
 	failed chan struct{} // closed by fail
@@ -40,45 +46,64 @@ func newConn(srv *Server, on *listener, client, broker net.Conn, state *brokerSt
 		Client: client.RemoteAddr().String(), Upstream: state.addr, Opened: time.Now(),
 	}
 	c.principal.Store(&policy.Principal{Source: "none", VerifiedBy: "nobody"})
+	c.up = &half{src: client, dst: broker, side: clientSide, limits: &srv.limits}
+	c.up.d = &requests{c: c, h: c.up}
+	c.down = &half{src: broker, dst: client, side: brokerSide, limits: &srv.limits}
+	c.answers = &responses{c: c, h: c.down}
+	c.down.d = c.answers
+	c.left.Store(2)
 	return c
 }
 
-// run carries the connection until both directions have ended. It returns why it ended, nil for a clean end.
-func (c *conn) run() error {
-	defer c.ends.client.Close()
-	defer c.ends.broker.Close()
-	up := &half{src: c.ends.client, dst: c.ends.broker, side: clientSide, limits: &c.srv.limits}
-	up.d = &requests{c: c, h: up}
-	down := &half{src: c.ends.broker, dst: c.ends.client, side: brokerSide, limits: &c.srv.limits}
-	answers := &responses{c: c, h: down}
-	down.d = answers
-	var both sync.WaitGroup
-	both.Go(func() { c.direction(up) })
-	c.direction(down)
-	close(c.answered)
-	answers.verdict(policy.Reply{State: policy.Lost}) // to what was only answered in part
-	c.lose()
-	both.Wait()
-	c.lose() // what the request loop registered after the broker had gone
-	select {
-	case <-c.failed:
-		return c.err
-	default:
-		return nil
-	}
+// start lets both halves run, each on a goroutine of its own. finish is called when they have ended.
+func (c *conn) start() {
+	go c.direction(c.up)
+	go c.direction(c.down)
 }
 
-// direction runs one half. Its clean end is passed on as a FIN, and the other half runs on to its own; an error ends both.
+// direction runs one half to its end.
 func (c *conn) direction(h *half) {
 	var err error
 	if h.send, err = sender(h.dst); err == nil {
-		if err = h.run(); err == nil {
-			err = closeWrite(h.dst)
-		}
+		err = h.run()
+	}
+	c.ended(h, err)
+}
+
+// ended is called once for each half. A clean end is passed on as a FIN, and the other half runs on to its own; an error ends both.
+func (c *conn) ended(h *half, err error) {
+	h.over = true
+	h.close()
+	if err == nil {
+		err = closeWrite(h.dst)
 	}
 	if err != nil {
 		c.fail(err)
 	}
+	if h == c.down {
+		close(c.answered)
+		c.answers.verdict(policy.Reply{State: policy.Lost}) // to what was only answered in part
+		c.lose()
+	}
+	if c.left.Add(-1) == 0 {
+		c.finish()
+	}
+}
+
+// finish is the end of the connection, whatever it was.
+func (c *conn) finish() {
+	c.lose() // what the request half registered after the broker had gone
+	c.leaveLoop()
+	c.ends.client.Close()
+	c.ends.broker.Close()
+	c.srv.leave(c)
+	select {
+	case <-c.failed:
+		c.report(c.err)
+	default:
+		c.report(nil)
+	}
+	c.srv.work.Done()
 }
 
 // resetOnClose makes the end of c a reset. That is how a broker looks that is not there; clients take a FIN before the first answer for
@@ -89,9 +114,11 @@ func resetOnClose(c net.Conn) {
 	}
 }
 
-// fail shuts both sockets down, which wakes both loops; run closes them.
+// fail shuts both sockets down, which wakes both halves; finish closes them.
 func (c *conn) fail(err error) {
 	c.once.Do(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.err = err
 		close(c.failed)
 		c.pending.close()

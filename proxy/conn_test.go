@@ -22,16 +22,16 @@ import (
 )
 
 // onBoth runs a test on both sources of a connection.
-func onBoth(t *testing.T, test func(t *testing.T, wrap func(net.Conn) net.Conn)) {
-	for name, wrap := range sources {
-		t.Run(name, func(t *testing.T) { test(t, wrap) })
+func onBoth(t *testing.T, test func(t *testing.T, src source)) {
+	for name, src := range sources {
+		t.Run(name, func(t *testing.T) { test(t, src) })
 	}
 }
 
 // A client that sends its request and its FIN at once gets its answer, and then the broker's FIN.
 func TestHalfClose(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, answering(echo))}}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, answering(echo))}}, src)
 		for i := range int32(300) {
 			c := dial(t, s)
 			c.Write(opaque(i, 20))
@@ -50,10 +50,10 @@ func TestHalfClose(t *testing.T) {
 
 // The bytes of a frame that a FIN cut short reach the broker: it decides what they are worth.
 func TestFINInsideFrame(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		for _, f := range [][]byte{opaque(1, 20)[:7], opaque(1, 20)[:25], shareAck(1, 1, 10)[:50], shareAck(1, 1, 9000)[:120_000]} {
 			got := make(chan []byte, 1)
-			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { p, _ := io.ReadAll(c); got <- p })}}, wrap)
+			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { p, _ := io.ReadAll(c); got <- p })}}, src)
 			c := dial(t, s)
 			c.Write(f)
 			c.CloseWrite()
@@ -67,7 +67,7 @@ func TestFINInsideFrame(t *testing.T) {
 
 // A broker that goes takes its client along, answers that it sent before included.
 func TestBrokerCloses(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		seen := new(recorder)
 		addr := script(t, func(c *net.TCPConn) {
 			r := bufio.NewReader(c)
@@ -75,7 +75,7 @@ func TestBrokerCloses(t *testing.T) {
 			c.Write(echo(f))
 			readFrame(r) // the acknowledgement is never answered
 		})
-		s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, wrap)
+		s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, src)
 		c := dial(t, s)
 		c.Write(append(opaque(1, 0), shareAck(2, 1, 3)...))
 		p, err := closedBy(c)
@@ -91,9 +91,9 @@ func TestBrokerCloses(t *testing.T) {
 
 // A broker that resets a connection before it has answered looks to the client as it would without us.
 func TestBrokerResets(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		addr := script(t, func(c *net.TCPConn) { readFrame(c); c.SetLinger(0) })
-		c := dial(t, start(t, Config{Upstream: []string{addr}}, wrap))
+		c := dial(t, start(t, Config{Upstream: []string{addr}}, src))
 		c.Write(opaque(1, 0))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err, ": want a reset")
@@ -103,7 +103,7 @@ func TestBrokerResets(t *testing.T) {
 
 // A client that resets its connection during a long poll is passed on at once: the broker frees its records when it sees that.
 func TestClientResets(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		polling, gone := make(chan bool), make(chan error, 1)
 		addr := script(t, func(c *net.TCPConn) {
 			readFrame(c)
@@ -111,7 +111,7 @@ func TestClientResets(t *testing.T) {
 			_, err := c.Read(make([]byte, 1))
 			gone <- err
 		})
-		c := dial(t, start(t, Config{Upstream: []string{addr}}, wrap))
+		c := dial(t, start(t, Config{Upstream: []string{addr}}, src))
 		c.Write(opaque(1, 0))
 		<-polling
 		c.SetLinger(0)
@@ -124,7 +124,7 @@ func TestClientResets(t *testing.T) {
 
 // A broker that answers late is no reason to drop anybody: a full queue holds the client back.
 func TestBackpressure(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		const requests, limit = 400, 16
 		var received atomic.Int32
 		open := make(chan bool)
@@ -145,7 +145,7 @@ func TestBackpressure(t *testing.T) {
 				c.Write(echo(f))
 			}
 		})
-		s := start(t, Config{Upstream: []string{addr}, MaxInFlight: limit}, wrap)
+		s := start(t, Config{Upstream: []string{addr}, MaxInFlight: limit}, src)
 		c := dial(t, s)
 		go func() {
 			for i := range int32(requests) {
@@ -164,13 +164,13 @@ func TestBackpressure(t *testing.T) {
 
 // An answer that is not the oldest request's ends the connection: passing it on would be worse.
 func TestOutOfStep(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		for name, answer := range map[string]func(f []byte) []byte{
 			"wrong id": func(f []byte) []byte { return opaqueReply(idOf(f, false)+1, 4) },
 			"twice":    func(f []byte) []byte { return append(echo(f), echo(f)...) },
 			"short":    func(f []byte) []byte { return frameOf([]byte{1, 2, 3}) },
 		} {
-			s := start(t, Config{Upstream: []string{script(t, answering(answer))}}, wrap)
+			s := start(t, Config{Upstream: []string{script(t, answering(answer))}}, src)
 			c := dial(t, s)
 			c.Write(opaque(1, 0))
 			p, err := closedBy(c)
@@ -186,10 +186,10 @@ func TestOutOfStep(t *testing.T) {
 
 // Shutdown lets what is in flight finish, and ends what does not end by itself.
 func TestShutdown(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		polling, answer := make(chan bool), make(chan bool)
 		addr := script(t, answering(func(f []byte) []byte { polling <- true; <-answer; return echo(f) }))
-		s := start(t, Config{Upstream: []string{addr}, DrainTimeout: time.Minute}, wrap)
+		s := start(t, Config{Upstream: []string{addr}, DrainTimeout: time.Minute}, src)
 		c, idle := dial(t, s), dial(t, s)
 		c.Write(opaque(1, 0))
 		<-polling
@@ -266,8 +266,8 @@ func descriptors(t *testing.T) int {
 // TestNothingLeft opens and closes ten thousand connections in all the ways they end, many at a time: no bytes cross from one to
 // another, and no goroutine or descriptor is left.
 func TestNothingLeft(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, answering(func(f []byte) []byte { return frameOf(f[8:]) }))}}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, answering(func(f []byte) []byte { return frameOf(f[8:]) }))}}, src)
 		warm := dial(t, s)
 		warm.Write(opaque(1, 0))
 		readFrame(warm)

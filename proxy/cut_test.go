@@ -54,7 +54,7 @@ func withEndpoint(key, version int16, big bool) []byte {
 // TestCutAnswers ends the broker's connection inside an answer: no address in the part that came gets to the client, also none that it
 // could not parse, and the acknowledgements that it answered have an unknown verdict.
 func TestCutAnswers(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		for _, v := range []struct{ key, version int16 }{{3, 12}, {79, 2}, {78, 2}, {1, 18}, {0, 12}} {
 			for _, big := range []bool{false, true} {
 				frame := withEndpoint(v.key, v.version, big)
@@ -65,7 +65,7 @@ func TestCutAnswers(t *testing.T) {
 						readFrame(c)
 						c.Write(frame[:n])
 					})
-					s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, wrap)
+					s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, src)
 					c := dial(t, s)
 					c.Write(requestFor(v.key, v.version))
 					p, err := closedBy(c)

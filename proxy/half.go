@@ -70,7 +70,19 @@ type half struct {
 	kept     []byte            // what was left in the buffer when the direction parked
 	complete int               // frames passed since the last flush
 	deadline bool              // a read deadline is set
+	over     bool
 	in       inq
+	leave    func() error // takes the connection off its loop; nil where it is on none
+	slot     int32        // on its loop
+	again    bool         // its turn on the loop has ended, with more to read
+}
+
+// blocking is to be called before a wait for anything but the source: on a loop others would wait, too.
+func (h *half) blocking() error {
+	if h.leave == nil {
+		return nil
+	}
+	return h.leave()
 }
 
 // side names the peer an error belongs to.

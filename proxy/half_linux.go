@@ -54,10 +54,12 @@ func (h *half) runTCP(src *net.TCPConn) error {
 	}
 }
 
-// pump reads and forwards until the socket is empty (parked), or until bytes have to move in another way.
+// pump reads and forwards until the socket is empty (parked), until bytes have to move in another way, or until the connection has left
+// its loop: then fd is closed.
 func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 	h.wake()
-	for {
+	onLoop := h.leave != nil
+	for reads := 1; ; reads++ {
 		p, err := h.room()
 		if err != nil {
 			return readMore, false, err
@@ -79,8 +81,12 @@ func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 		if n, err = h.look(); err != nil || n != readMore {
 			return n, false, err
 		}
-		if err := h.flush(); err != nil {
+		if err := h.flush(); err != nil || onLoop && h.leave == nil {
 			return readMore, false, err
+		}
+		if onLoop && left && reads >= readsATurn {
+			h.again = true
+			return readMore, true, nil
 		}
 		if !left && !*fresh {
 			err := h.park()
@@ -106,33 +112,45 @@ func sender(c net.Conn) (func([]byte) error, error) {
 		return nil, err
 	}
 	return func(p []byte) error {
-		n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
-			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
-		switch {
-		case e == syscall.EAGAIN || e == syscall.EINTR:
-			n = 0
-		case e != 0:
-			return os.NewSyscallError("sendto", e)
-		}
-		if int(n) == len(p) {
-			return nil
+		n, err := trySend(fd, p)
+		if err != nil || n == len(p) {
+			return err
 		}
 		return through(p[n:])
 	}, nil
 }
 
+// trySend writes what the socket has room for, which may be nothing.
+func trySend(fd int, p []byte) (int, error) {
+	n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
+		syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
+	switch {
+	case e == syscall.EAGAIN || e == syscall.EINTR:
+		return 0, nil
+	case e != 0:
+		return 0, os.NewSyscallError("sendto", e)
+	}
+	return int(n), nil
+}
+
 const tcpInq = 36 // TCP_INQ, Linux 4.18; its control message has the same number
 
 // inq reads from a socket and learns in the same call whether anything is left: bytes, or a FIN that came with the last ones. Where the
-// kernel does not say, something may always be left.
+// kernel does not say, something may always be left. On a loop, epoll tells of a FIN, so that a short read says it all.
 type inq struct {
 	tried, on bool
+	epoll     bool
+	fin       bool // of epoll
 	iov       syscall.Iovec
 	msg       syscall.Msghdr
 	control   [32]byte
 }
 
 func (q *inq) recv(fd int, p []byte) (n int, left bool, e syscall.Errno) {
+	if q.epoll {
+		r, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
+		return int(r), q.fin || int(r) == len(p), e
+	}
 	if !q.tried {
 		q.tried = true
 		q.on = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, tcpInq, 1) == nil

@@ -114,6 +114,9 @@ func (h *half) readError(err error) error {
 
 // other moves bytes by the way that step asked for, outside of the parked reading.
 func (h *half) other(n next) (err error) {
+	if err := h.blocking(); err != nil {
+		return err
+	}
 	if h.deadline { // it was for the frame's beginning
 		h.deadline = false
 		if err := h.src.SetReadDeadline(time.Time{}); err != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -35,12 +36,14 @@ func (r *recorder) seen() []*policy.Outcome {
 	return append([]*policy.Outcome(nil), r.all...)
 }
 
-// sources are the two ways a connection is read; the connection tests run on both.
-var sources = map[string]func(net.Conn) net.Conn{
-	"tcp": nil,
-	"net.Conn": func(c net.Conn) net.Conn {
-		return hidden{c, c.(*net.TCPConn)}
-	},
+// source is a way a connection is read.
+type source func(*Server)
+
+// sources are the ways a connection is read; the connection tests run on each.
+var sources = map[string]source{
+	"tcp":      func(s *Server) { s.few = math.MaxInt },
+	"net.Conn": func(s *Server) { s.wrap = func(c net.Conn) net.Conn { return hidden{c, c.(*net.TCPConn)} } },
+	"loop":     func(s *Server) { s.few = 0 },
 }
 
 // hidden is a TCP connection that does not show that it is one.
@@ -58,7 +61,7 @@ func (h hidden) CloseWrite() error     { return h.tcp.CloseWrite() }
 func (h hidden) SetLinger(s int) error { return h.tcp.SetLinger(s) }
 
 // start serves cfg on free ports until the test ends, and returns the server.
-func start(t *testing.T, cfg Config, wrap func(net.Conn) net.Conn) *Server {
+func start(t *testing.T, cfg Config, src source) *Server {
 	t.Helper()
 	cfg.Bootstrap, cfg.Advertise, cfg.BrokerPortsBase = "127.0.0.1:0", "127.0.0.1", 0
 	if cfg.Log.GetLevel() == zerolog.Disabled || cfg.Log.GetLevel() == zerolog.TraceLevel {
@@ -68,8 +71,8 @@ func start(t *testing.T, cfg Config, wrap func(net.Conn) net.Conn) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrap != nil {
-		s.wrap = wrap
+	if src != nil {
+		src(s)
 	}
 	s.calm = time.Hour // scripted brokers count their connections
 	s.reached.Store(time.Now().UnixNano())
@@ -114,16 +117,16 @@ func client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 
 // TestShareConsumer takes records to share consumers through the proxy, and compares what they acknowledged with what was observed.
 func TestShareConsumer(t *testing.T) {
-	for name, wrap := range sources {
-		t.Run(name, func(t *testing.T) { shareConsumer(t, wrap) })
+	for name, src := range sources {
+		t.Run(name, func(t *testing.T) { shareConsumer(t, src) })
 	}
 }
 
-func shareConsumer(t *testing.T, wrap func(net.Conn) net.Conn) {
+func shareConsumer(t *testing.T, src source) {
 	const records = 2000
 	k := cluster(t, 3, "orders")
 	seen := new(recorder)
-	s := start(t, Config{Upstream: k.ListenAddrs(), Observers: []policy.Observer{seen}, StateDir: t.TempDir()}, wrap)
+	s := start(t, Config{Upstream: k.ListenAddrs(), Observers: []policy.Observer{seen}, StateDir: t.TempDir()}, src)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	p := client(t, kgo.SeedBrokers(s.Addr()), kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))

@@ -13,7 +13,7 @@ import (
 
 // What cannot be a request closes the connection, without a byte to the broker, and is counted by its reason.
 func TestBadFrames(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		size := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 		for _, c := range []struct {
 			name   string
@@ -28,7 +28,7 @@ func TestBadFrames(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				var atBroker atomic.Int64
 				addr := script(t, func(b *net.TCPConn) { n, _ := io.Copy(io.Discard, b); atBroker.Add(n) })
-				s := start(t, Config{Upstream: []string{addr}, MaxFrame: 1 << 20, HeaderTimeout: 50 * time.Millisecond}, wrap)
+				s := start(t, Config{Upstream: []string{addr}, MaxFrame: 1 << 20, HeaderTimeout: 50 * time.Millisecond}, src)
 				client := dial(t, s)
 				client.Write(c.bytes)
 				if p, err := closedBy(client); err != nil || len(p) > 0 {
@@ -45,8 +45,8 @@ func TestBadFrames(t *testing.T) {
 
 // Frames of the largest size allowed pass, and one byte at a time is as good as any.
 func TestAnyPace(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxFrame: 1 << 20}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxFrame: 1 << 20}, src)
 		c := dial(t, s)
 		for _, f := range [][]byte{opaque(1, 30), shareAck(2, 1, 5), produce(3, 9, 1, 100), produce(4, 3, 0, 10)} {
 			for i := range f {
@@ -70,8 +70,8 @@ func TestAnyPace(t *testing.T) {
 
 // Frames held whole are bounded for the whole process; the connection that asks for more is closed, and nobody else.
 func TestBufferedLimit(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxBuffered: 256 << 10}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, MaxBuffered: 256 << 10}, src)
 		greedy, modest := dial(t, s), dial(t, s)
 		go greedy.Write(shareAck(1, 1, 20_000))
 		if _, err := closedBy(greedy); err != nil {

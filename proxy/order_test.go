@@ -81,14 +81,14 @@ func mixedAnswer(frame []byte) []byte {
 // TestOrder sends a thousand pipelined requests of mixed kinds: every byte reaches the broker as it was sent, and the answers come in
 // order, with the right correlation ids, also behind requests that are owed none.
 func TestOrder(t *testing.T) {
-	for name, wrap := range sources {
+	for name, src := range sources {
 		for _, limit := range []int{1024, 3} {
-			t.Run(fmt.Sprint(name, "/in flight ", limit), func(t *testing.T) { order(t, wrap, limit) })
+			t.Run(fmt.Sprint(name, "/in flight ", limit), func(t *testing.T) { order(t, src, limit) })
 		}
 	}
 }
 
-func order(t *testing.T, wrap func(net.Conn) net.Conn, limit int) {
+func order(t *testing.T, src source, limit int) {
 	var mu sync.Mutex
 	var received []byte
 	addr := script(t, answering(func(f []byte) []byte {
@@ -98,7 +98,7 @@ func order(t *testing.T, wrap func(net.Conn) net.Conn, limit int) {
 		return mixedAnswer(f)
 	}))
 	seen := new(recorder)
-	s := start(t, Config{Upstream: []string{addr}, MaxInFlight: limit, Observers: []policy.Observer{seen}}, wrap)
+	s := start(t, Config{Upstream: []string{addr}, MaxInFlight: limit, Observers: []policy.Observer{seen}}, src)
 	c := dial(t, s)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var sent []byte
@@ -142,7 +142,7 @@ func order(t *testing.T, wrap func(net.Conn) net.Conn, limit int) {
 
 // TestAnswersPassUnchanged compares what the client gets with what the broker sent, byte for byte, where nothing is to be changed.
 func TestAnswersPassUnchanged(t *testing.T) {
-	for name, wrap := range sources {
+	for name, src := range sources {
 		t.Run(name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(3, 4))
 			var sent, all []byte
@@ -156,7 +156,7 @@ func TestAnswersPassUnchanged(t *testing.T) {
 				}
 				c.Write(all)
 			})
-			c := dial(t, start(t, Config{Upstream: []string{addr}}, wrap))
+			c := dial(t, start(t, Config{Upstream: []string{addr}}, src))
 			if _, err := c.Write(sent); err != nil {
 				t.Fatal(err)
 			}

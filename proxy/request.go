@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,7 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 func (r *requests) register(x exchange) error {
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
-		if err = r.h.flush(); err == nil {
+		if err = errors.Join(r.h.flush(), r.h.blocking()); err == nil {
 			_, err = r.c.pending.push(x, true)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -59,7 +60,7 @@ func bareTokens(mechanism string) int {
 
 // awaitHandshake waits for the answer to a SaslHandshake v0, and decides how the next bytes are read.
 func (r *requests) awaitHandshake() error {
-	if err := r.h.flush(); err != nil {
+	if err := errors.Join(r.h.flush(), r.h.blocking()); err != nil {
 		return err
 	}
 	var accepted bool

@@ -213,7 +213,7 @@ func TestPrincipalChangesBehindRequests(t *testing.T) {
 
 // TestHandshakeV0 follows exchanges whose tokens come without a header, to the requests after them.
 func TestHandshakeV0(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		scram := [][]byte{handshake("SCRAM-SHA-256", 0), frameOf([]byte("n,,n=alice,r=nonce" + secret)), frameOf([]byte("c=biws,r=nonce,p=" + secret))}
 		for what, frames := range map[string][][]byte{
 			"PLAIN":         {handshake("PLAIN", 0), frameOf([]byte("\x00alice\x00" + secret))},
@@ -224,7 +224,7 @@ func TestHandshakeV0(t *testing.T) {
 			"refused first": append([][]byte{handshake("REFUSED", 0)}, scram...),
 		} {
 			seen, log := new(recorder), new(heard)
-			s := start(t, Config{Upstream: []string{script(t, saslBroker)}, Observers: []policy.Observer{seen}, Log: zerolog.New(log).Level(zerolog.DebugLevel)}, wrap)
+			s := start(t, Config{Upstream: []string{script(t, saslBroker)}, Observers: []policy.Observer{seen}, Log: zerolog.New(log).Level(zerolog.DebugLevel)}, src)
 			frames = append(frames, shareAck(7, 1, 1), opaque(8, 5))
 			client := dial(t, s)
 			if n := told(client, frames...); n != len(frames) {
@@ -246,8 +246,8 @@ func TestHandshakeV0(t *testing.T) {
 
 // A mechanism whose tokens cannot be counted closes the connection, or is relayed unread, which the observers are told.
 func TestHandshakeV0Unknown(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, saslBroker)}}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, saslBroker)}}, src)
 		c := dial(t, s)
 		c.Write(append(handshake("GSSAPI", 0), frameOf([]byte("\x60ticket"))...))
 		if f, err := readFrame(c); err != nil || idOf(f, true) != 2147483640 {
@@ -258,7 +258,7 @@ func TestHandshakeV0Unknown(t *testing.T) {
 		}
 		eventually(t, "the counter", func() bool { return testutil.ToFloat64(s.metrics.ended.WithLabelValues("sasl_v0")) == 1 })
 		seen := new(recorder)
-		s = start(t, Config{Upstream: []string{script(t, saslBroker)}, SASLv0Relay: true, Observers: []policy.Observer{seen}}, wrap)
+		s = start(t, Config{Upstream: []string{script(t, saslBroker)}, SASLv0Relay: true, Observers: []policy.Observer{seen}}, src)
 		c = dial(t, s)
 		frames := [][]byte{handshake("GSSAPI", 0), frameOf([]byte("\x60ticket")), shareAck(7, 1, 1), opaque(8, 100_000)}
 		if n := told(c, frames...); n != len(frames) {
@@ -276,8 +276,8 @@ func TestHandshakeV0Unknown(t *testing.T) {
 
 // A broker that goes instead of answering a handshake does not leave a connection behind that waits for it.
 func TestHandshakeV0Unanswered(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
-		s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { readFrame(c) })}}, wrap)
+	onBoth(t, func(t *testing.T, src source) {
+		s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { readFrame(c) })}}, src)
 		c := dial(t, s)
 		c.Write(append(handshake("PLAIN", 0), frameOf([]byte("\x00a\x00"+secret))...))
 		if p, err := closedBy(c); err != nil || len(p) > 0 {

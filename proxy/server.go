@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,8 @@ type Server struct {
 	turn    atomic.Uint64
 	wrap    func(net.Conn) net.Conn // tests use it to hide TCP
 	calm    time.Duration           // without a connection to an upstream, before we reach for one ourselves
+	few     int                     // connections that have goroutines; further ones are on loops
+	loops   loops
 
 	mu        sync.Mutex
 	listeners map[int32]*listener // by node id; bootstrapNode is the bootstrap listener
@@ -68,7 +72,7 @@ type brokerState struct {
 // serves nothing yet. After an error nothing is left behind.
 func New(cfg Config) (*Server, error) {
 	fillDefaults(&cfg)
-	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second,
+	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second, few: fewConns,
 		listeners: map[int32]*listener{}, conns: map[*conn]struct{}{}, brokers: map[string]*brokerState{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.limits = limits{maxFrame: cfg.MaxFrame, headerTimeout: cfg.HeaderTimeout, maxBuffered: cfg.MaxBuffered}
@@ -158,8 +162,8 @@ func (s *Server) accept(l *listener) {
 	})
 }
 
-// handle dials the broker for a client, and starts the connection. It owns client. The connection gets a goroutine of its own, since
-// this one's stack has grown by dialling.
+// handle dials the broker for a client, and starts the connection. It owns client. The connection gets goroutines of its own or a place on
+// a loop, since this goroutine's stack has grown by dialling.
 func (s *Server) handle(l *listener, client net.Conn) {
 	broker, state, err := s.dial(l)
 	if err != nil {
@@ -175,28 +179,29 @@ func (s *Server) handle(l *listener, client net.Conn) {
 	s.metrics.total.WithLabelValues("broker", "ok").Inc()
 	setKeepAlive(client)
 	c := newConn(s, l, s.wrap(client), s.wrap(broker), state)
-	if !s.enter(c) {
+	open, many := s.enter(c)
+	if !open {
 		client.Close()
 		broker.Close()
 		return
 	}
-	s.work.Go(func() {
-		err := c.run()
-		s.leave(c)
-		c.report(err)
-	})
+	s.work.Add(1) // until finish
+	if !many || !s.loops.adopt(c) {
+		c.start()
+	}
 }
 
-func (s *Server) enter(c *conn) bool {
+// enter takes c in, unless the server stops, and says whether there are so many connections that loops serve them better.
+func (s *Server) enter(c *conn) (open, many bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return false
+		return false, false
 	}
 	s.conns[c] = struct{}{}
 	s.metrics.connections.WithLabelValues("client").Inc()
 	s.metrics.connections.WithLabelValues("broker").Inc()
-	return true
+	return true, len(s.conns) > s.few
 }
 
 func (s *Server) leave(c *conn) {
@@ -225,7 +230,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeListeners()
 	s.stop()
 	idle := make(chan struct{})
-	go func() { s.work.Wait(); close(idle) }()
+	go func() {
+		s.work.Wait()
+		s.loops.close()
+		close(idle)
+	}()
 	late := time.NewTimer(s.cfg.DrainTimeout)
 	defer late.Stop()
 	select {
@@ -235,16 +244,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	left := len(s.conns)
-	for c := range s.conns {
+	left := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range left {
 		c.fail(errDrained)
 	}
-	s.mu.Unlock()
 	<-idle
-	if left == 0 {
+	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d connections", errDrained, left)
+	return fmt.Errorf("%w: %d connections", errDrained, len(left))
 }
 
 // TopicName is the name of a topic whose id was seen in a Metadata answer.

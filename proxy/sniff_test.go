@@ -35,7 +35,7 @@ var foreignBytes = []struct{ bytes, words, kind string }{
 // TestNotKafka sends what is not the Kafka protocol, from a client or from a broker: the connection ends, nothing is passed on, the log
 // says once what it was, and every one is counted.
 func TestNotKafka(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		for _, f := range foreignBytes {
 			for _, from := range []side{clientSide, brokerSide} {
 				heardOf, passed := new(heard), make(chan int, 2)
@@ -47,7 +47,7 @@ func TestNotKafka(t *testing.T) {
 					p, _ := io.ReadAll(c)
 					passed <- len(p)
 				})
-				s := start(t, Config{Upstream: []string{addr}, Log: zerolog.New(heardOf).Level(zerolog.WarnLevel)}, wrap)
+				s := start(t, Config{Upstream: []string{addr}, Log: zerolog.New(heardOf).Level(zerolog.WarnLevel)}, src)
 				for range 2 {
 					c := dial(t, s)
 					if from == clientSide {

@@ -124,7 +124,7 @@ func asked(key, version int16, id int32) []byte {
 // TestStreamed takes answers larger than the buffer through a server, with endpoints that fit and endpoints that do not. Records stay
 // as they are, the size stays, the addresses go, and the observers get the verdicts.
 func TestStreamed(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		for name, write := range in {
 			answers := make(chan []byte, 1)
 			seen := new(recorder)
@@ -139,7 +139,7 @@ func TestStreamed(t *testing.T) {
 					write(c, a)
 				}
 			})
-			s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, wrap)
+			s := start(t, Config{Upstream: []string{addr}, Observers: []policy.Observer{seen}}, src)
 			c := dial(t, s)
 			rnd := rand.New(rand.NewPCG(11, 12))
 			for _, v := range []struct{ key, version int16 }{{0, 10}, {0, 12}, {1, 16}, {1, 18}, {78, 0}, {78, 1}, {78, 2}} {
@@ -234,7 +234,7 @@ func checkVerdicts(t *testing.T, o *policy.Outcome) {
 // TestUnreadAnswers: an answer that may carry addresses and cannot be read ends the connection, whether it is held or streams, and
 // nothing of it that may hold an address gets to the client.
 func TestUnreadAnswers(t *testing.T) {
-	onBoth(t, func(t *testing.T, wrap func(net.Conn) net.Conn) {
+	onBoth(t, func(t *testing.T, src source) {
 		rnd := rand.New(rand.NewPCG(13, 14))
 		for _, v := range []struct{ key, version int16 }{{3, 12}, {10, 6}, {60, 2}, {0, 12}, {1, 18}, {78, 2}, {79, 2}} {
 			var frame []byte
@@ -250,7 +250,7 @@ func TestUnreadAnswers(t *testing.T) {
 				frame[len(frame)-len("b"+upstreamHosts)-1] = 200 // as many tagged fields
 			}
 			seen := new(recorder)
-			s := start(t, Config{Log: zerolog.New(zerolog.NewTestWriter(t)), Upstream: []string{script(t, answering(func([]byte) []byte { return frame }))}, Observers: []policy.Observer{seen}}, wrap)
+			s := start(t, Config{Log: zerolog.New(zerolog.NewTestWriter(t)), Upstream: []string{script(t, answering(func([]byte) []byte { return frame }))}, Observers: []policy.Observer{seen}}, src)
 			c := dial(t, s)
 			c.Write(requestFor(v.key, v.version))
 			p, err := closedBy(c)
