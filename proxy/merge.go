@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -41,16 +42,16 @@ const (
 
 // newMerge is nil where the answer passes as it is. It keeps nothing of d.
 func newMerge(d *policy.Decision, carrier policy.Carrier) *merge {
+	if len(d.Replies) == 0 && !slices.ContainsFunc(d.Partitions, func(p policy.Decided) bool { return codeOf(&p) != 0 }) {
+		return nil
+	}
 	m := &merge{carrier: carrier, index: make(map[target]int, len(d.Partitions))}
-	needed := false
 	for i := range d.Partitions {
 		p := &d.Partitions[i]
 		code := codeOf(p)
 		m.add(verdict{target: target{p.TopicID, p.Index}, code: code, withheld: code != 0, asked: true})
-		needed = needed || code != 0
 	}
 	for _, e := range d.Replies {
-		needed = true
 		if e.TopLevel {
 			m.top = &e
 			continue
@@ -62,9 +63,6 @@ func newMerge(d *policy.Decision, carrier policy.Carrier) *merge {
 		if v := &m.rows[m.index[t]]; !v.withheld { // what was withheld is what the broker's state shows
 			v.code, v.message = e.ErrorCode, messageOf(&e)
 		}
-	}
-	if !needed {
-		return nil
 	}
 	return m
 }
