@@ -78,7 +78,7 @@ func checkRewritten(frame []byte, body int, version int16, carrier policy.Carrie
 	var s scratch
 	var req policy.Request
 	if s.decode(&req, carrier, frame, body, version); req.Decode != codec.Exact {
-		return fmt.Errorf("%w: the result is %v: %w", errDecision, req.Decode, req.Problem)
+		return fmt.Errorf("the result is %v: %w", req.Decode, req.Problem)
 	}
 	return nil
 }
