@@ -111,42 +111,37 @@ func codeOf(p *policy.Decided) int16 {
 // apply returns the answer to send instead of frame, whose body begins at body; nil where frame passes as it is. An answer that cannot be
 // read is an error. Of one that is Tolerated, what was read is passed on where anything changes. frame is only read.
 func (m *merge) apply(frame []byte, body int, version int16) ([]byte, effect, error) {
-	out := append(make([]byte, 0, len(frame)+256), frame[:body]...)
 	var did effect
 	var err error
+	var encode func(dst []byte, version int16) []byte
 	switch m.carrier {
 	case policy.ShareFetch:
 		var a codec.ShareFetchResponse
 		if err = readable(a.Decode(frame[body:], body, version)); err == nil {
-			if did = m.shareFetch(&a); did == changed {
-				out = a.Append(out, version)
-			}
+			did, encode = m.shareFetch(&a), a.Append
 		}
 	case policy.ShareAcknowledge:
 		var a codec.ShareAcknowledgeResponse
 		if err = readable(a.Decode(frame[body:], body, version)); err == nil {
-			if did = m.shareAcknowledge(&a); did == changed {
-				out = a.Append(out, version)
-			}
+			did, encode = m.shareAcknowledge(&a), a.Append
 		}
 	default:
 		var a codec.TxnShareAcknowledgeResponse
 		if err = readable(a.Decode(frame[body:], body, version)); err == nil {
-			if did = m.txnShareAcknowledge(&a); did == changed {
-				out = a.Append(out, version)
-			}
+			did, encode = m.txnShareAcknowledge(&a), a.Append
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, unchanged, fmt.Errorf("merge %s: %w", m.carrier, err)
-	case did != changed:
+	}
+	if did != changed {
 		return nil, did, nil
 	}
-	return sized(out), changed, nil
+	return sized(encode(append(make([]byte, 0, len(frame)+256), frame[:body]...), version)), changed, nil
 }
 
-// shareFetch edits the answer to a ShareFetch. Its records, and the error of the fetch, are not ours to touch.
+// shareFetch, shareAcknowledge and txnShareAcknowledge edit an answer that was decoded. Of a ShareFetch, records and the error of the fetch
+// are not ours to touch.
 func (m *merge) shareFetch(a *codec.ShareFetchResponse) effect {
 	if a.ErrorCode != 0 {
 		return overruled

@@ -39,10 +39,9 @@ func messageBytes(text string) []byte {
 	return []byte(text)
 }
 
-// brokerAnswers is a broker: it answers what it is asked in any order, with errors of its own, leaves out entries without batches, and now
+// brokerRows are a broker's: it answers what it is asked in any order, with errors of its own, leaves out entries without batches, and now
 // and then one that it should answer. Of a ShareFetch it answers for what was fetched as well.
-func brokerAnswers(g *gen, topics codec.Array[codec.AckTopic]) []byte {
-	var rows []row
+func brokerRows(g *gen, topics codec.Array[codec.AckTopic]) (rows []row) {
 	for _, e := range lastEntries(topics) {
 		r := row{target: e.target}
 		if g.one(3) {
@@ -63,7 +62,11 @@ func brokerAnswers(g *gen, topics codec.Array[codec.AckTopic]) []byte {
 		}
 	}
 	g.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	slices.SortStableFunc(rows, func(a, b row) int { return int(a.topic[15]%2) - int(b.topic[15]%2) })
+	return rows
+}
+
+func brokerAnswers(g *gen, topics codec.Array[codec.AckTopic]) []byte {
+	rows := brokerRows(g, topics)
 	top := int16(0)
 	if g.one(8) {
 		top = g.code()
@@ -78,7 +81,8 @@ func brokerAnswers(g *gen, topics codec.Array[codec.AckTopic]) []byte {
 		m := codec.ShareFetchResponse{ErrorCode: top, AcquisitionLockTimeoutMs: 30000, NodeEndpoints: nodes, Tags: tags, Responses: fetchTopics(g, rows)}
 		return sized(m.Append(frame, g.version))
 	case policy.ShareAcknowledge:
-		m := codec.ShareAcknowledgeResponse{ErrorCode: top, AcquisitionLockTimeoutMs: 30000, NodeEndpoints: nodes, Tags: tags, Responses: ackTopics(g, rows)}
+		m := codec.ShareAcknowledgeResponse{ErrorCode: top, AcquisitionLockTimeoutMs: 30000, NodeEndpoints: nodes, Tags: tags,
+			Responses: ackTopics(g, rows)}
 		return sized(m.Append(frame, g.version))
 	}
 	m := codec.TxnShareAcknowledgeResponse{ErrorCode: top, NodeEndpoints: nodes, Tags: tags, Responses: ackTopics(g, rows)}
@@ -143,8 +147,10 @@ func readReply(g *gen, frame []byte) (is seenAnswer, outcome codec.Outcome) {
 		for topic := range m.Responses.All() {
 			is.topics++
 			for p := range topic.Partitions.All() {
-				rest := fmt.Sprint(p.ErrorCode, nullable(p.ErrorMessage), p.CurrentLeader, nullable(p.Records), slices.Collect(p.AcquiredRecords.All()), tagText(p.Tags), tagText(topic.Tags))
-				is.rows = append(is.rows, row{target{topic.TopicID, p.PartitionIndex}, p.AcknowledgeErrorCode, nullable(p.AcknowledgeErrorMessage), rest})
+				rest := fmt.Sprint(p.ErrorCode, nullable(p.ErrorMessage), p.CurrentLeader, nullable(p.Records),
+					slices.Collect(p.AcquiredRecords.All()), tagText(p.Tags), tagText(topic.Tags))
+				t := target{topic.TopicID, p.PartitionIndex}
+				is.rows = append(is.rows, row{t, p.AcknowledgeErrorCode, nullable(p.AcknowledgeErrorMessage), rest})
 			}
 		}
 		is.rest = fmt.Sprint(m.ThrottleTimeMs, m.AcquisitionLockTimeoutMs, slices.Collect(m.NodeEndpoints.All()), tagText(m.Tags))
@@ -199,7 +205,7 @@ func checkMerge(g *gen, d *policy.Decision, forwarded message, merged *int) erro
 	if outcome != codec.Exact || be32(out) != uint32(len(out)-4) || string(out[4:9]) != string(frame[4:9]) {
 		return fmt.Errorf("the merged answer is %v: %x", outcome, out)
 	}
-	if err := sameReply(g, is, want); err != nil {
+	if err := sameReply(is, want); err != nil {
 		return err
 	}
 	*merged++
@@ -274,7 +280,7 @@ func modelCode(p policy.Decided) int16 {
 	return 0
 }
 
-func sameReply(g *gen, is, want seenAnswer) error {
+func sameReply(is, want seenAnswer) error {
 	if is.code != want.code || is.message != want.message || is.rest != want.rest || is.topics != want.topics || len(is.rows) != len(want.rows) {
 		return fmt.Errorf("answer %+v, want %+v", is, want)
 	}

@@ -21,7 +21,7 @@ func TestNoMerge(t *testing.T) {
 	}
 }
 
-// The code of a partition, of whatever was withheld of it (PROTOCOL: a partition has one).
+// A partition has one code, whatever was withheld of it.
 func TestCodeOf(t *testing.T) {
 	code := func(p policy.Piece, code int16) policy.Piece {
 		p.ErrorCode = code

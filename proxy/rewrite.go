@@ -75,9 +75,11 @@ func (r *rewriter) body(dst, body []byte, version int16, carrier policy.Carrier)
 
 // checkRewritten reads what was written: cutting batches may lead over a limit of the broker's readers, which would close the connection.
 func checkRewritten(frame []byte, body int, version int16, carrier policy.Carrier) error {
-	var s scratch
-	var req policy.Request
-	if s.decode(&req, carrier, frame, body, version); req.Decode != codec.Exact {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	req := &s.req
+	*req = policy.Request{}
+	if s.decode(req, carrier, frame, body, version); req.Decode != codec.Exact {
 		return fmt.Errorf("the result is %v: %w", req.Decode, req.Problem)
 	}
 	return nil

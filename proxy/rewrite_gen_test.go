@@ -37,7 +37,7 @@ func (g *gen) tags(to *codec.Tags) {
 
 func (g *gen) topicID() codec.UUID { return codec.UUID{15: byte(1 + g.IntN(3))} }
 
-// types of the acknowledgements of a request: up to Renew where it has the flag.
+// ackType is up to Renew where the request has the flag.
 func (g *gen) ackType() int8 {
 	if g.renew {
 		return int8(g.IntN(5))
@@ -67,8 +67,7 @@ func (g *gen) batches() (out codec.Array[codec.AckBatch]) {
 }
 
 func (g *gen) malformed() (out codec.Array[codec.AckBatch]) {
-	out.Append([]codec.AckBatch{{FirstOffset: 3, LastOffset: 2, Types: []byte{1}}, {FirstOffset: 1, LastOffset: 2}, {FirstOffset: -1, LastOffset: 2, Types: []byte{1}},
-		{FirstOffset: 1, LastOffset: 2, Types: []byte{1, 1, 1}}, {FirstOffset: 1, LastOffset: 2, Types: []byte{9}}}[g.IntN(5)])
+	out.Append([]codec.AckBatch{batchOf(3, 2, 1), batchOf(1, 2), batchOf(-1, 2, 1), batchOf(1, 2, 1, 1, 1), batchOf(1, 2, 9)}[g.IntN(5)])
 	return out
 }
 
@@ -109,18 +108,20 @@ func (g *gen) request() (frame []byte, body int) {
 	group, member, epoch := []byte("group"), []byte("member"), g.Int32N(5)-1
 	switch g.carrier {
 	case policy.ShareFetch:
-		m := codec.ShareFetchRequest{GroupID: group, MemberID: member, ShareSessionEpoch: epoch, MaxWaitMs: g.Int32N(9), MinBytes: g.Int32N(9), MaxBytes: g.Int32N(9),
-			MaxRecords: g.Int32N(9), BatchSize: g.Int32N(9), ShareAcquireMode: int8(g.IntN(2)), IsRenewAck: g.renew, Topics: g.topics(), Tags: tags}
+		m := codec.ShareFetchRequest{GroupID: group, MemberID: member, ShareSessionEpoch: epoch, MaxWaitMs: g.Int32N(9), MinBytes: g.Int32N(9),
+			MaxBytes: g.Int32N(9), MaxRecords: g.Int32N(9), BatchSize: g.Int32N(9), ShareAcquireMode: int8(g.IntN(2)), IsRenewAck: g.renew,
+			Topics: g.topics(), Tags: tags}
 		forgotten := codec.ForgottenTopic{TopicID: g.topicID()}
 		forgotten.Partitions.Append(g.Int32N(9))
 		m.ForgottenTopicsData.Append(forgotten)
 		frame = m.Append(frame, g.version)
 	case policy.ShareAcknowledge:
-		m := codec.ShareAcknowledgeRequest{GroupID: group, MemberID: member, ShareSessionEpoch: epoch, IsRenewAck: g.renew, Topics: g.topics(), Tags: tags}
+		m := codec.ShareAcknowledgeRequest{GroupID: group, MemberID: member, ShareSessionEpoch: epoch, IsRenewAck: g.renew, Topics: g.topics(),
+			Tags: tags}
 		frame = m.Append(frame, g.version)
 	default:
-		m := codec.TxnShareAcknowledgeRequest{TransactionalID: []byte("txn"), GroupID: group, MemberID: member, ProducerID: g.Int64(), MemberEpoch: epoch,
-			Topics: g.topics(), Tags: tags}
+		m := codec.TxnShareAcknowledgeRequest{TransactionalID: []byte("txn"), GroupID: group, MemberID: member, ProducerID: g.Int64(),
+			MemberEpoch: epoch, Topics: g.topics(), Tags: tags}
 		frame = m.Append(frame, g.version)
 	}
 	if g.one(10) { // which brokers take

@@ -97,7 +97,7 @@ func checkRequest(g *gen, d *policy.Decision, was message, frame, out []byte, bo
 			left = now[i].batches
 			now = slices.Delete(now, i, i+1)
 		}
-		if err := checkOffsets(g, p, was, left, is.renew); err != nil {
+		if err := checkOffsets(p, was, left, is.renew); err != nil {
 			return fmt.Errorf("partition %v/%d: %w", p.TopicID, p.Index, err)
 		}
 	}
@@ -125,7 +125,7 @@ func anyFour(topics codec.Array[codec.AckTopic]) bool {
 }
 
 // checkOffsets compares what is left of a partition with each offset's fate, and with the rules that brokers check.
-func checkOffsets(g *gen, p policy.Decided, was message, left codec.Array[codec.AckBatch], renew bool) error {
+func checkOffsets(p policy.Decided, was message, left codec.Array[codec.AckBatch], renew bool) error {
 	if p.Malformed {
 		return nil // checkEntries has seen that it is as it was
 	}
@@ -143,12 +143,12 @@ func checkOffsets(g *gen, p policy.Decided, was message, left codec.Array[codec.
 	if !ok || !slices.Equal(got, want) {
 		return fmt.Errorf("legal %v, %v, want %v", ok, got, want)
 	}
-	if highest := slices.MaxFunc(append(got, offsetAck{}), func(a, b offsetAck) int { return int(a.kind) - int(b.kind) }); highest.kind == policy.Renew && !renew {
+	if !renew && slices.ContainsFunc(got, func(o offsetAck) bool { return o.kind == policy.Renew }) {
 		return fmt.Errorf("renews without the flag")
 	}
 	for b := range entry.batches.All() {
 		touched := slices.ContainsFunc(p.Pieces, func(p policy.Piece) bool {
-			return p.First <= b.LastOffset && b.FirstOffset <= p.Last && (p.Withheld || p.Asked != p.Forwarded)
+			return p.First <= b.LastOffset && b.FirstOffset <= p.Last && isEdited(p)
 		})
 		if !touched && !slices.ContainsFunc(slices.Collect(left.All()), func(l codec.AckBatch) bool { return encodedBatch(l) == encodedBatch(b) }) {
 			return fmt.Errorf("batch %+v has another shape", b)
@@ -156,6 +156,8 @@ func checkOffsets(g *gen, p policy.Decided, was message, left codec.Array[codec.
 	}
 	return nil
 }
+
+func isEdited(p policy.Piece) bool { return p.Withheld || p.Asked != p.Forwarded }
 
 func encodedBatch(b codec.AckBatch) string {
 	var p codec.AckPartition
@@ -188,7 +190,7 @@ func checkEntries(g *gen, d *policy.Decision, was, is message) error {
 			t := target{topic.TopicID, p.PartitionIndex}
 			left[t] -= min(1, p.Batches.Len())
 			i := slices.IndexFunc(d.Partitions, func(p policy.Decided) bool { return target{p.TopicID, p.Index} == t })
-			if p.Batches.Len() > 0 && slices.ContainsFunc(d.Partitions[i].Pieces, func(p policy.Piece) bool { return p.Withheld || p.Asked != p.Forwarded }) {
+			if p.Batches.Len() > 0 && slices.ContainsFunc(d.Partitions[i].Pieces, isEdited) {
 				gone := left[t] > 0 || !slices.ContainsFunc(d.Partitions[i].Pieces, func(p policy.Piece) bool { return !p.Withheld })
 				if p.Batches = (codec.Array[codec.AckBatch]{}); gone && g.carrier != policy.ShareFetch {
 					continue

@@ -28,6 +28,10 @@ func acknowledge(batches ...codec.AckBatch) (frame []byte, body int) {
 	return sized(m.Append(frame, 2)), body
 }
 
+func batchOf(first, last int64, types ...byte) codec.AckBatch {
+	return codec.AckBatch{FirstOffset: first, LastOffset: last, Types: types}
+}
+
 // of decides about that partition.
 func of(pieces ...policy.Piece) *policy.Decision {
 	return &policy.Decision{Partitions: []policy.Decided{{TopicID: codec.UUID{1}, Index: 3, Pieces: pieces}}}
@@ -53,14 +57,42 @@ func TestRewriteShapes(t *testing.T) {
 		pieces []policy.Piece
 		want   []codec.AckBatch
 	}{
-		"one type for a range":   {[]codec.AckBatch{{FirstOffset: 0, LastOffset: 9, Types: []byte{3}}}, []policy.Piece{changedTo(0, 9, 3, 2)}, []codec.AckBatch{{FirstOffset: 0, LastOffset: 9, Types: []byte{2}}}},
-		"a hole in any range":    {[]codec.AckBatch{{FirstOffset: 0, LastOffset: top - 1, Types: []byte{1}}}, []policy.Piece{same(0, 6, 1), held(7, 7, 1), same(8, top-1, 1)}, []codec.AckBatch{{FirstOffset: 0, LastOffset: 6, Types: []byte{1}}, {FirstOffset: 8, LastOffset: top - 1, Types: []byte{1}}}},
-		"up to the last offset":  {[]codec.AckBatch{{FirstOffset: top - 2, LastOffset: top, Types: []byte{1, 2, 1}}}, []policy.Piece{held(top-2, top-2, 1), same(top-1, top-1, 2), same(top, top, 1)}, []codec.AckBatch{{FirstOffset: top - 1, LastOffset: top, Types: []byte{2, 1}}}},
-		"in place in an array":   {[]codec.AckBatch{{FirstOffset: 1, LastOffset: 4, Types: []byte{1, 3, 2, 1}}}, []policy.Piece{same(1, 1, 1), changedTo(2, 2, 3, 2), same(3, 3, 2), same(4, 4, 1)}, []codec.AckBatch{{FirstOffset: 1, LastOffset: 4, Types: []byte{1, 2, 2, 1}}}},
-		"an array of one type":   {[]codec.AckBatch{{FirstOffset: 1, LastOffset: 4, Types: []byte{1, 1, 1, 3}}}, []policy.Piece{same(1, 3, 1), held(4, 4, 3)}, []codec.AckBatch{{FirstOffset: 1, LastOffset: 3, Types: []byte{1}}}},
-		"types inside a range":   {[]codec.AckBatch{{FirstOffset: 1, LastOffset: 9, Types: []byte{1}}}, []policy.Piece{same(1, 2, 1), changedTo(3, 3, 1, 2), changedTo(4, 4, 1, 2), same(5, 9, 1)}, []codec.AckBatch{{FirstOffset: 1, LastOffset: 2, Types: []byte{1}}, {FirstOffset: 3, LastOffset: 4, Types: []byte{2}}, {FirstOffset: 5, LastOffset: 9, Types: []byte{1}}}},
-		"a piece of two batches": {[]codec.AckBatch{{FirstOffset: 1, LastOffset: 2, Types: []byte{1}}, {FirstOffset: 3, LastOffset: 5, Types: []byte{1, 1, 2}}}, []policy.Piece{held(1, 4, 1), same(5, 5, 2)}, []codec.AckBatch{{FirstOffset: 5, LastOffset: 5, Types: []byte{2}}}},
-		"nothing is left":        {[]codec.AckBatch{{FirstOffset: 0, LastOffset: top, Types: []byte{1}}}, []policy.Piece{held(0, top, 1)}, nil},
+		"one type for a range": {
+			[]codec.AckBatch{batchOf(0, 9, 3)},
+			[]policy.Piece{changedTo(0, 9, 3, 2)},
+			[]codec.AckBatch{batchOf(0, 9, 2)},
+		},
+		"a hole in any range": {
+			[]codec.AckBatch{batchOf(0, top-1, 1)},
+			[]policy.Piece{same(0, 6, 1), held(7, 7, 1), same(8, top-1, 1)},
+			[]codec.AckBatch{batchOf(0, 6, 1), batchOf(8, top-1, 1)},
+		},
+		"up to the last offset": {
+			[]codec.AckBatch{batchOf(top-2, top, 1, 2, 1)},
+			[]policy.Piece{held(top-2, top-2, 1), same(top-1, top-1, 2), same(top, top, 1)},
+			[]codec.AckBatch{batchOf(top-1, top, 2, 1)},
+		},
+		"in place in an array": {
+			[]codec.AckBatch{batchOf(1, 4, 1, 3, 2, 1)},
+			[]policy.Piece{same(1, 1, 1), changedTo(2, 2, 3, 2), same(3, 3, 2), same(4, 4, 1)},
+			[]codec.AckBatch{batchOf(1, 4, 1, 2, 2, 1)},
+		},
+		"an array of one type": {
+			[]codec.AckBatch{batchOf(1, 4, 1, 1, 1, 3)},
+			[]policy.Piece{same(1, 3, 1), held(4, 4, 3)},
+			[]codec.AckBatch{batchOf(1, 3, 1)},
+		},
+		"types inside a range": {
+			[]codec.AckBatch{batchOf(1, 9, 1)},
+			[]policy.Piece{same(1, 2, 1), changedTo(3, 3, 1, 2), changedTo(4, 4, 1, 2), same(5, 9, 1)},
+			[]codec.AckBatch{batchOf(1, 2, 1), batchOf(3, 4, 2), batchOf(5, 9, 1)},
+		},
+		"a piece of two batches": {
+			[]codec.AckBatch{batchOf(1, 2, 1), batchOf(3, 5, 1, 1, 2)},
+			[]policy.Piece{held(1, 4, 1), same(5, 5, 2)},
+			[]codec.AckBatch{batchOf(5, 5, 2)},
+		},
+		"nothing is left": {[]codec.AckBatch{batchOf(0, top, 1)}, []policy.Piece{held(0, top, 1)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			frame, body := acknowledge(c.asked...)
@@ -81,7 +113,7 @@ func TestRewriteShapes(t *testing.T) {
 
 // A decision about anything else than the request is an error, and nothing is forwarded.
 func TestRewriteRefusesOtherDecisions(t *testing.T) {
-	batch := codec.AckBatch{FirstOffset: 10, LastOffset: 14, Types: []byte{1, 1, 2, 2, 2}}
+	batch := batchOf(10, 14, 1, 1, 2, 2, 2)
 	fits := []policy.Piece{held(10, 11, 1), same(12, 14, 2)}
 	frame, body := acknowledge(batch)
 	if _, err := rewriteRequest(frame, body, 2, policy.ShareAcknowledge, of(fits...)); err != nil {
@@ -113,14 +145,15 @@ func TestRewriteRefusesOtherDecisions(t *testing.T) {
 		}
 	}
 	for name, b := range map[string]codec.AckBatch{
-		"no types":         {FirstOffset: 1, LastOffset: 1},
-		"inverted":         {FirstOffset: 2, LastOffset: 1, Types: []byte{1}},
-		"too many types":   {FirstOffset: 1, LastOffset: 1, Types: []byte{1, 1}},
-		"all there is":     {FirstOffset: math.MinInt64, LastOffset: math.MaxInt64, Types: []byte{1, 1}},
-		"from where to be": {FirstOffset: math.MaxInt64, LastOffset: math.MinInt64, Types: []byte{1, 1}},
+		"no types":               batchOf(1, 1),
+		"inverted":               batchOf(2, 1, 1),
+		"too many types":         batchOf(1, 1, 1, 1),
+		"two types for all":      batchOf(math.MinInt64, math.MaxInt64, 1, 1),
+		"inverted, at the edges": batchOf(math.MaxInt64, math.MinInt64, 1),
 	} {
 		frame, body := acknowledge(b)
-		if out, err := rewriteRequest(frame, body, 2, policy.ShareAcknowledge, of(held(b.FirstOffset, b.LastOffset, 1))); !errors.Is(err, errDecision) || out != nil {
+		d := of(held(b.FirstOffset, b.LastOffset, 1))
+		if out, err := rewriteRequest(frame, body, 2, policy.ShareAcknowledge, d); !errors.Is(err, errDecision) || out != nil {
 			t.Errorf("%s: %v, %x", name, err, out)
 		}
 	}
@@ -141,7 +174,8 @@ func TestRewriteUnreadable(t *testing.T) {
 func TestRewriteNothing(t *testing.T) {
 	n := 0
 	for _, g := range goldenFrames(t) {
-		if g.Kind != "request" || g.Key != codec.KeyShareFetch && g.Key != codec.KeyShareAcknowledge || g.Expect == "reject" {
+		ours := g.Key == codec.KeyShareFetch || g.Key == codec.KeyShareAcknowledge
+		if !ours || g.Kind != "request" || g.Expect == "reject" {
 			continue
 		}
 		_, body, _, _ := codec.DecodeRequestHeader(g.frame, 0)
@@ -168,7 +202,7 @@ func TestRewriteNothing(t *testing.T) {
 // What a peer sends does not multiply: neither types, nor the tags of a batch that is cut.
 func TestRewriteInProportion(t *testing.T) {
 	types := bytes.Repeat([]byte{1, 2}, 50_000)
-	frame, body := acknowledge(codec.AckBatch{FirstOffset: 0, LastOffset: 100_000 - 1, Types: types})
+	frame, body := acknowledge(batchOf(0, 100_000-1, types...))
 	var pieces []policy.Piece
 	for i := range int64(100_000) {
 		pieces = append(pieces, same(i, i, int8(types[i])))
@@ -178,7 +212,7 @@ func TestRewriteInProportion(t *testing.T) {
 	if err != nil || len(out) != len(frame) {
 		t.Errorf("%v: %d bytes of %d", err, len(out), len(frame))
 	}
-	batch := codec.AckBatch{FirstOffset: 0, LastOffset: 4, Types: []byte{1}}
+	batch := batchOf(0, 4, 1)
 	batch.Tags.Append(1, make([]byte, maxTagCopies/2))
 	for parts, cuts := range map[string][]policy.Piece{
 		"one":   {same(0, 3, 1), held(4, 4, 1)},
