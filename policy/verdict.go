@@ -107,6 +107,6 @@ type FailureMode uint8
 // The failure modes.
 const (
 	FailForward FailureMode = iota // as if the policy were not there
-	FailRespond                    // all acknowledgements are withheld, and answered COORDINATOR_NOT_AVAILABLE (56), which is retriable
+	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56), which is retriable
 	FailClose                      // the connection is closed, the request is not forwarded
 )
