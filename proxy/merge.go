@@ -2,9 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"slices"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
@@ -42,13 +39,13 @@ const (
 
 // newMerge is nil where the answer passes as it is. It keeps nothing of d.
 func newMerge(d *policy.Decision, carrier policy.Carrier) *merge {
-	if len(d.Replies) == 0 && !slices.ContainsFunc(d.Partitions, func(p policy.Decided) bool { return codeOf(&p) != 0 }) {
+	if !d.Answers() {
 		return nil
 	}
 	m := &merge{carrier: carrier, index: make(map[target]int, len(d.Partitions))}
 	for i := range d.Partitions {
 		p := &d.Partitions[i]
-		code := codeOf(p)
+		code := p.Code()
 		m.add(verdict{target: target{p.TopicID, p.Index}, code: code, withheld: code != 0, asked: true})
 	}
 	for _, e := range d.Replies {
@@ -77,35 +74,6 @@ func messageOf(e *policy.ReplyEdit) []byte {
 		return nil
 	}
 	return []byte(e.Message)
-}
-
-// invalidRecordState is what a client is told where no other code fits.
-const invalidRecordState = 121
-
-// codeOf is what the client is told about a partition of which acknowledgements were withheld, 0 where none were: the code of its withheld
-// pieces, where they agree. One that makes clients send the acknowledgements again is for whole partitions only, since they would repeat
-// those that were forwarded.
-func codeOf(p *policy.Decided) int16 {
-	code, all := int16(0), true
-	for i := range p.Pieces {
-		piece := &p.Pieces[i]
-		c := piece.ErrorCode
-		if c == 0 {
-			c = invalidRecordState
-		}
-		switch {
-		case !piece.Withheld:
-			all = false
-		case code == 0:
-			code = c
-		case code != c:
-			code = invalidRecordState
-		}
-	}
-	if code != 0 && !all && kerr.IsRetriable(kerr.ErrorForCode(code)) {
-		return invalidRecordState
-	}
-	return code
 }
 
 // apply returns the answer to send instead of frame, whose body begins at body; nil where frame passes as it is. An answer that cannot be

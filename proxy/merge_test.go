@@ -21,32 +21,6 @@ func TestNoMerge(t *testing.T) {
 	}
 }
 
-// A partition has one code, whatever was withheld of it.
-func TestCodeOf(t *testing.T) {
-	code := func(p policy.Piece, code int16) policy.Piece {
-		p.ErrorCode = code
-		return p
-	}
-	for name, c := range map[string]struct {
-		want   int16
-		pieces []policy.Piece
-	}{
-		"none":                            {0, []policy.Piece{same(0, 1, 1), changedTo(2, 2, 3, 1)}},
-		"one that says nothing":           {121, []policy.Piece{code(held(0, 1, 1), 0)}},
-		"a part, final":                   {42, []policy.Piece{code(held(0, 1, 1), 42), same(2, 2, 1)}},
-		"a part, retriable":               {121, []policy.Piece{same(0, 0, 1), code(held(1, 1, 1), 56)}},
-		"all, retriable":                  {56, []policy.Piece{code(held(0, 0, 1), 56), code(held(1, 1, 2), 56)}},
-		"all, of two minds":               {121, []policy.Piece{code(held(0, 0, 1), 56), code(held(1, 1, 2), 42)}},
-		"all, back to the first":          {121, []policy.Piece{code(held(0, 0, 1), 42), code(held(1, 1, 2), 56), code(held(2, 2, 1), 42)}},
-		"all, one says nothing":           {121, []policy.Piece{code(held(0, 0, 1), 42), code(held(1, 1, 2), 0)}},
-		"an unknown code, which is final": {9999, []policy.Piece{code(held(0, 0, 1), 9999), same(1, 1, 2)}},
-	} {
-		if got := codeOf(&of(c.pieces...).Partitions[0]); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
 // answerTo is the frame of an answer with this body.
 func answerTo(body []byte) []byte {
 	return sized(append((&codec.ResponseHeader{CorrelationID: 8, Version: 1}).Append(make([]byte, 4)), body...))

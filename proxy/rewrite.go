@@ -145,7 +145,7 @@ func (r *rewriter) match(topics codec.Array[codec.AckTopic]) error {
 		if r.decided[t] != nil || all[i].Malformed && len(all[i].Pieces) > 0 {
 			return fmt.Errorf("%w: partition %d of topic %s twice, or malformed with pieces", errDecision, t.partition, t.topic)
 		}
-		r.decided[t] = &decided{Decided: &all[i], edited: editedOf(&all[i])}
+		r.decided[t] = &decided{Decided: &all[i], edited: all[i].Edited()}
 	}
 	found := 0
 	for topic := range topics.All() {
@@ -194,16 +194,6 @@ func (r *rewriter) batches(t target, in codec.Array[codec.AckBatch]) (codec.Arra
 		return codec.Array[codec.AckBatch]{}, nil
 	}
 	return r.cut.batches(in, e.Pieces)
-}
-
-// editedOf says whether a decision changes what a partition's acknowledgements say.
-func editedOf(p *policy.Decided) bool {
-	for i := range p.Pieces {
-		if editedPiece(&p.Pieces[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 func editedPiece(p *policy.Piece) bool { return p.Withheld || p.Forwarded != p.Asked }

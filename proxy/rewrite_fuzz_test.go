@@ -145,7 +145,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		for i := range d.Partitions {
 			p := &d.Partitions[i]
-			if codeOf(p) != 0 && codes[target{p.TopicID, p.Index}] == 0 {
+			if p.Code() != 0 && codes[target{p.TopicID, p.Index}] == 0 {
 				t.Fatalf("%v/%d has no code in %x, made of %x", p.TopicID, p.Index, out, frame)
 			}
 		}

@@ -63,7 +63,7 @@ func TestRewriteProperties(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d, %s v%d: %v\n%x\n%+v\n%x", seed, g.carrier, g.version, err, frame, d, out)
 		}
-		if slices.ContainsFunc(d.Partitions, func(p policy.Decided) bool { return editedOf(&p) }) {
+		if slices.ContainsFunc(d.Partitions, func(p policy.Decided) bool { return p.Edited() }) {
 			edited++
 		}
 	}
