@@ -47,7 +47,7 @@ func TestEditsCompose(t *testing.T) {
 			[]Piece{as(0, 4, Accept), changed(5, 9, Reject, "a"), changed(20, 22, Reject, "a"), as(23, 29, Accept)}},
 		{"everything", []Verdict{edits(withhold(math.MinInt64, math.MaxInt64, 42))}, []Piece{held(0, 9, Accept, 42, "a"), held(20, 29, Accept, 42, "a")}},
 		{"nothing that is asked", []Verdict{edits(change(10, 19, Reject), withhold(30, math.MaxInt64, 42))}, []Piece{as(0, 9, Accept), b20}},
-		{"an unknown partition", []Verdict{edits(Edit{TopicID: payments, Last: 9, Type: Reject}, Edit{TopicID: orders, Partition: 5, Last: 9, Type: Reject})},
+		{"an unknown partition", []Verdict{edits(Edit{TopicID: payments, Last: 9, Type: Reject}), edits(Edit{TopicID: orders, Partition: 5, Last: 9})},
 			[]Piece{as(0, 9, Accept), b20}},
 		{"change then change, one verdict: last", []Verdict{edits(change(0, 9, Reject), change(5, 9, Release))},
 			[]Piece{changed(0, 4, Reject, "a"), changed(5, 9, Release, "a"), b20}},
@@ -208,7 +208,8 @@ func TestFirstReplyEditWins(t *testing.T) {
 	top := func(code int16) ReplyEdit { return ReplyEdit{TopLevel: true, ErrorCode: code} }
 	otherTop := top(4)
 	otherTop.TopicID = payments
-	d := chain(t, says("a", Verdict{Replies: []ReplyEdit{part(0, 1), part(0, 2)}}), says("b", Verdict{Replies: []ReplyEdit{top(3), part(0, 3), part(1, 3)}}),
+	d := chain(t, says("a", Verdict{Replies: []ReplyEdit{part(0, 1), part(0, 2)}}),
+		says("b", Verdict{Replies: []ReplyEdit{top(3), part(0, 3), part(1, 3)}}),
 		says("c", Verdict{Replies: []ReplyEdit{otherTop, part(1, 4)}})).Decide(context.Background(), request(t, false, accepting(0, 9)), nil)
 	if want := []ReplyEdit{part(0, 1), top(3), part(1, 3)}; !slices.Equal(d.Replies, want) {
 		t.Errorf("got %+v, want %+v", d.Replies, want)

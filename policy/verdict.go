@@ -110,6 +110,6 @@ type FailureMode uint8
 // The failure modes.
 const (
 	FailForward FailureMode = iota // as if the policy were not there
-	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56), which is retriable; closed where they are too many
+	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56): retriable. FailClose above MaxPieces
 	FailClose                      // the connection is closed, the request is not forwarded
 )
