@@ -20,7 +20,7 @@ func TestPanicIsAnError(t *testing.T) {
 		p := fake{"a", Traits{Waits: waits, Budget: time.Minute}, func(_ context.Context, r *Request) (Verdict, error) { return explode(r.Partitions[:0]) }}
 		d := chain(t, Member{Policy: p}, says("b", Verdict{})).Decide(context.Background(), request(t, false, accepting(0, 9)), nil)
 		err := fmt.Sprint(d.Trail[0].Err)
-		if !strings.Contains(err, "index out of range") || !strings.Contains(err, "policy.explode chain_test.go:") {
+		if !strings.Contains(err, "index out of range") || !strings.Contains(err, "policy.explode member_test.go:") {
 			t.Errorf("waits=%v: %v", waits, err)
 		}
 		if len(d.Trail) != 2 || d.Edited() {
