@@ -13,10 +13,11 @@ func typical(t testing.TB) *Request {
 		batch(0, 14, Accept), batch(15, 15, Reject), batch(16, 30, Accept), batch(31, 32, Release), batch(33, 60, Accept)}})
 }
 
-// TestIdleChainAllocatesLittle bounds what a decision that changes nothing costs: the Decision, its Partitions, Pieces and Trail.
+// TestIdleChainAllocatesLittle bounds what a decision that changes nothing costs: the Decision, its Partitions, Pieces and Trail, and three
+// for what policies are shown where the pool has none. With the race detector pools lose some of what they hold.
 func TestIdleChainAllocatesLittle(t *testing.T) {
 	c, r := chain(t, says("a", Verdict{}), says("b", Verdict{})), typical(t)
-	const most = 4
+	const most = 7
 	if n := testing.AllocsPerRun(100, func() { c.Decide(context.Background(), r, topicName) }); n > most {
 		t.Errorf("%v allocations, want at most %d", n, most)
 	}

@@ -58,6 +58,11 @@ func batch(first, last int64, types ...int8) codec.AckBatch {
 	return b
 }
 
+// accepting is the entry of orders-0 that accepts first to last.
+func accepting(first, last int64) entry {
+	return entry{orders, 0, []codec.AckBatch{batch(first, last, Accept)}}
+}
+
 // request is a ShareAcknowledge v2 as it looks when it was decoded from a frame.
 func request(t testing.TB, renew bool, entries ...entry) *Request {
 	t.Helper()

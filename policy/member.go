@@ -41,7 +41,8 @@ func newMember(m Member) (*member, error) {
 	case m.Timeout < 0 || traits.Budget < 0:
 		return nil, fmt.Errorf("%q: a negative time for decisions", name)
 	}
-	return &member{policy: m.Policy, name: name, waits: traits.Waits, onFailure: m.OnFailure, timeout: cmp.Or(m.Timeout, traits.Budget, DefaultBudget)}, nil
+	timeout := cmp.Or(m.Timeout, traits.Budget, DefaultBudget)
+	return &member{policy: m.Policy, name: name, waits: traits.Waits, onFailure: m.OnFailure, timeout: timeout}, nil
 }
 
 // decide calls the policy. A panic is an error of the policy.

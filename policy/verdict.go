@@ -13,16 +13,18 @@ type Policy interface {
 	Name() string
 	// Traits say how the policy wants to be run. They do not change.
 	Traits() Traits
-	// Decide says what is to happen to r, which it must neither change nor keep. The context carries the deadline and ends when the client
-	// is gone. An error, or no answer by the deadline, leaves r to the policy's failure mode. Decide is called by many connections at once.
+	// Decide says what is to happen to r, which it must neither change nor keep. The context ends when the client is gone and, for a policy
+	// that waits, at the deadline. An error, a panic, an invalid verdict, or no answer by the deadline leaves r to the policy's failure
+	// mode. Decide is called by many connections at once.
 	Decide(ctx context.Context, r *Request) (Verdict, error)
 }
 
 // Traits are what a policy declares of itself.
 type Traits struct {
-	// Waits says that Decide may block: on another process, a broker, a disk. One that does not wait is called in the request loop itself.
+	// Waits says that Decide may block: on another process, a broker, a disk. One that does not wait is called in the request loop itself;
+	// nobody can give up on it, so it has no deadline.
 	Waits bool
-	// Budget is how long a decision may take, DefaultBudget when 0. Configuration may override it.
+	// Budget is how long a decision of a policy that waits may take, DefaultBudget when 0. Configuration may override it.
 	Budget time.Duration
 }
 
@@ -47,7 +49,8 @@ type Range struct {
 	Type        int8
 }
 
-// Verdict is what a policy wants done with a request. It is data, and crosses a process boundary unchanged. The zero Verdict forwards.
+// Verdict is what a policy wants done with a request. It is data, and crosses a process boundary unchanged. The zero Verdict forwards. One
+// that is invalid for its request is a failure of the policy: nothing of it is applied. docs/policies.md says how verdicts compose.
 type Verdict struct {
 	Edits   []Edit
 	Replies []ReplyEdit
@@ -80,12 +83,12 @@ const (
 	Withhold               // do not forward; the record stays acquired until its lock runs out, or the session ends
 )
 
-// ReplyEdit puts an error into the broker's answer. The broker's own error wins over it.
+// ReplyEdit puts an error into the broker's answer. The broker's own error wins over it, and so does that of a policy asked before.
 type ReplyEdit struct {
 	TopLevel  bool // the answer as a whole; TopicID and Partition are not used
 	TopicID   codec.UUID
 	Partition int32
-	ErrorCode int16
+	ErrorCode int16  // not 0
 	Message   string // empty: null
 }
 
@@ -107,6 +110,6 @@ type FailureMode uint8
 // The failure modes.
 const (
 	FailForward FailureMode = iota // as if the policy were not there
-	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56), which is retriable
+	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56): retriable. FailClose above MaxPieces
 	FailClose                      // the connection is closed, the request is not forwarded
 )
