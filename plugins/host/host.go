@@ -92,7 +92,7 @@ func (p *Plugin) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 		return policy.Verdict{}, nil
 	}
 	s := p.session.Load()
-	if s == nil {
+	if s == nil || s.decisions == nil {
 		return policy.Verdict{}, p.down()
 	}
 	if _, ok := ctx.Deadline(); !ok {

@@ -34,6 +34,7 @@ type process struct {
 	mu      sync.Mutex
 	stdin   *os.File // nil: not started, or hung up
 	started bool
+	killed  bool  // by us
 	ended   error // how the process ended, once done is closed: never nil
 	broken  error // what is wrong with the handshake
 }
@@ -164,6 +165,7 @@ func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.started && p.ended == nil {
+		p.killed = true
 		killGroup(p.cmd.Process.Pid)
 	}
 	return nil
@@ -192,14 +194,16 @@ func (p *process) running() bool {
 	}
 }
 
-// complaint is what is wrong with the handshake, or else how the process ended with its last words; nil while it runs.
+// complaint is what is wrong with the handshake, or else how the process ended with its last words; nil while it runs,
+// and where it was us who killed it.
 func (p *process) complaint() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var exit *exec.ExitError
 	switch {
 	case p.broken != nil:
 		return p.broken
-	case p.ended == nil:
+	case p.ended == nil, p.killed && errors.As(p.ended, &exit) && !exit.Exited():
 		return nil
 	}
 	if last := p.output.lastLine(); last != "" {

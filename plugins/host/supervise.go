@@ -45,6 +45,7 @@ func (p *Plugin) supervise(first chan<- error) {
 	s, err := p.launch(ctx)
 	if err == nil {
 		p.wants, p.traits = s.wants, policy.Traits{Waits: true, Budget: s.wants.budget}
+		p.open(s)
 	}
 	if first <- err; err != nil {
 		return
@@ -60,15 +61,21 @@ func (p *Plugin) supervise(first chan<- error) {
 		if p.isClosing() || !p.rest(&r, healthy, time.Since(began), err) {
 			return
 		}
-		s, err = p.launch(ctx)
+		if s, err = p.launch(ctx); err == nil {
+			p.open(s)
+		}
 	}
 }
 
-// attend serves a healthy session. It returns why it ended, once nothing is left of it.
-func (p *Plugin) attend(s *session) error {
+// open makes a healthy session the one that is used.
+func (p *Plugin) open(s *session) {
 	p.log.Info().Str("pid", s.process.ID()).Str("program", printable(s.wants.name)).Msg("plugin runs")
 	s.serve(p)
 	p.session.Store(s)
+}
+
+// attend waits for the end of a session. It returns why it ended, once nothing is left of it.
+func (p *Plugin) attend(s *session) error {
 	select {
 	case <-s.ended:
 		p.session.Store(nil)

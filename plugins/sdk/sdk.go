@@ -61,7 +61,7 @@ type parts struct {
 }
 
 func serve(open func([]byte) (parts, error)) {
-	s := &server{open: open}
+	s := &server{open: open, stdout: os.Stdout, stderr: os.Stderr}
 	go s.endWithHost(os.Stdin)
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{

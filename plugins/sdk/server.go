@@ -45,7 +45,8 @@ func (s *service) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.Client
 // server answers the host.
 type server struct {
 	policyv1.UnimplementedPolicyServiceServer
-	open func([]byte) (parts, error)
+	open           func([]byte) (parts, error)
+	stdout, stderr *os.File
 
 	configured atomic.Bool
 	opened     atomic.Pointer[parts]
@@ -56,6 +57,8 @@ func (s *server) Configure(_ context.Context, m *policyv1.ConfigureRequest) (*po
 	if s.configured.Swap(true) {
 		return nil, status.Error(codes.FailedPrecondition, "configured already")
 	}
+	// go-plugin has put a stream of its own in their places, on which the last words of a process are lost. Nothing is served before.
+	os.Stdout, os.Stderr = s.stdout, s.stderr
 	p, err := s.open(m.GetConfig())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
