@@ -145,21 +145,29 @@ func readFile(path string, executable bool) (sum [sha256.Size]byte, err error) {
 	if err := onlyOurs(real, info); err != nil {
 		return sum, err
 	}
-	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
+	for _, file := range []string{path, real} { // whoever may change a link may change what it leads to
+		if err := onlyOurFolders(file); err != nil {
 			return sum, err
-		}
-		if err := onlyOurs(dir, info); err != nil {
-			return sum, err
-		}
-		if dir == filepath.Dir(dir) {
-			break
 		}
 	}
 	h := sha256.New()
 	_, err = io.Copy(h, f)
 	return [sha256.Size]byte(h.Sum(nil)), err
+}
+
+func onlyOurFolders(file string) error {
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if err := onlyOurs(dir, info); err != nil {
+			return err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }
 
 // maxSocketDir leaves room for what is appended within the 104 bytes that a socket's path may have on every system.
