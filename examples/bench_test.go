@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -29,9 +28,8 @@ func (p *again) Decide(_ context.Context, r *policy.Request) (v policy.Verdict, 
 
 // BenchmarkDecision is one decision at a time: what a share request waits for a policy in process, in a Go plugin, and in a Python plugin.
 func BenchmarkDecision(b *testing.B) {
-	for name, spec := range map[string]func(testing.TB) host.Spec{"go": goPlugin, "python": pythonPlugin} {
-		b.Run(name, func(b *testing.B) { measure(b, start(b, spec(b))) })
-	}
+	b.Run("go", func(b *testing.B) { measure(b, start(b, goPlugin(b))) })
+	b.Run("python", func(b *testing.B) { measure(b, start(b, pythonPlugin(b))) })
 	b.Run("in-process", func(b *testing.B) {
 		p := &again{}
 		if err := json.Unmarshal([]byte(`{"topic": "orders"}`), p); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ackproxy/ackproxy/plugins/sdk"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -175,4 +176,24 @@ func TestTooLarge(t *testing.T) {
 	if _, err := decide(p, "g", 10*time.Second); err != nil {
 		t.Error("afterwards: ", err)
 	}
+}
+
+func init() { plugins["observer"] = func() { sdk.ServeObserver("watcher", openWatcher) } }
+
+type watcher struct{}
+
+func (watcher) Observe(*policy.Outcome) {}
+
+func openWatcher([]byte) (policy.Observer, error) { return watcher{}, nil }
+
+func TestObserverOnly(t *testing.T) {
+	p := start(t, spec(t, "observer", nil))
+	if p.Decides() || !p.Observes() {
+		t.Errorf("decides %v, observes %v", p.Decides(), p.Observes())
+	}
+	if v, err := decide(p, "g", time.Second); err != nil || !reflect.DeepEqual(v, policy.Verdict{}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	p.Observe(&policy.Outcome{})
+	eventually(t, "observed", func() bool { return p.Stats().Observed == 1 })
 }
