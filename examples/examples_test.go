@@ -1,3 +1,5 @@
+//go:build unix
+
 package examples
 
 import (
@@ -25,6 +27,21 @@ import (
 func TestGo(t *testing.T) { tryExample(t, goPlugin(t)) }
 
 func TestPython(t *testing.T) { tryExample(t, pythonPlugin(t)) }
+
+// TestDocumentation: what docs/plugins.md shows is what TestGo runs.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../docs/plugins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("plugin-go/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "```go\n"+string(program)+"```\n") {
+		t.Error("docs/plugins.md does not show examples/plugin-go/main.go as it is")
+	}
+}
 
 func goPlugin(t testing.TB) host.Spec {
 	program := filepath.Join(private(t), "plugin-go")

@@ -250,6 +250,8 @@ func TestLinesThatHurtOthers(t *testing.T) {
 	}
 }
 
+func init() { plugins["host"] = serveAsHost }
+
 // serveAsHost runs a plugin and is killed.
 func serveAsHost() {
 	s := Spec{Name: "child", Path: os.Args[2], SHA256: os.Args[3], Args: []string{"plugin=sdk"}, SocketDir: os.Args[4]}

@@ -24,8 +24,7 @@ import (
 
 // The test binary is the plugin as well, where its first argument names one.
 var plugins = map[string]func(){
-	"sdk":  func() { sdk.Serve(openTried) },
-	"host": serveAsHost,
+	"sdk": func() { sdk.Serve(openTried) },
 }
 
 func TestMain(m *testing.M) {

@@ -191,7 +191,9 @@ func (s *session) serve(p *Plugin) {
 			s.fail(err)
 			return
 		}
-		s.observed = &observation{outcomes: p.outcomes, stream: stream, ended: s.ended, closing: p.closing, wants: s.wants, batch: &policyv1.ObserveRequest{}}
+		s.observed = &observation{
+			outcomes: p.outcomes, stream: stream, ended: s.ended, closing: p.closing, wants: s.wants, batch: &policyv1.ObserveRequest{},
+		}
 		sent := make(chan struct{})
 		s.workers.Go(func() { defer close(sent); s.observed.send() })
 		s.workers.Go(func() {

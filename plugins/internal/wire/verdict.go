@@ -43,7 +43,8 @@ func fromReplies(replies []policy.ReplyEdit) (ms []*policyv1.ReplyEdit) {
 	for i := range replies {
 		r := &replies[i]
 		ms = append(ms, &policyv1.ReplyEdit{
-			TopLevel: r.TopLevel, TopicId: append([]byte(nil), r.TopicID[:]...), Partition: r.Partition, ErrorCode: int32(r.ErrorCode), Message: text(r.Message),
+			TopLevel: r.TopLevel, TopicId: append([]byte(nil), r.TopicID[:]...), Partition: r.Partition,
+			ErrorCode: int32(r.ErrorCode), Message: text(r.Message),
 		})
 	}
 	return ms

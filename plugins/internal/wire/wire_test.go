@@ -36,7 +36,8 @@ func frames(t testing.TB) (all [][]byte) {
 			t.Fatal(err)
 		}
 		for _, v := range file.Vectors {
-			if frame, err := hex.DecodeString(v.Hex); err == nil && v.Kind == "request" && (v.APIKey == codec.KeyShareFetch || v.APIKey == codec.KeyShareAcknowledge) {
+			share := v.APIKey == codec.KeyShareFetch || v.APIKey == codec.KeyShareAcknowledge
+			if frame, err := hex.DecodeString(v.Hex); err == nil && v.Kind == "request" && share {
 				all = append(all, frame)
 			}
 		}
@@ -284,7 +285,8 @@ func TestVerdictsThatMeanNothing(t *testing.T) {
 
 // FuzzVerdict: nothing that a plugin sends makes the host panic, and what it takes says the same when it is sent back.
 func FuzzVerdict(f *testing.F) {
-	for _, v := range []policy.Verdict{{}, {Reason: "r", Edits: []policy.Edit{{Last: 5, Type: 2}, {Action: policy.Withhold}}, Replies: decision().Replies}} {
+	edits := []policy.Edit{{Last: 5, Type: 2}, {Action: policy.Withhold}}
+	for _, v := range []policy.Verdict{{}, {Reason: "r", Edits: edits, Replies: decision().Replies}} {
 		b, err := proto.Marshal(FromVerdict(&v))
 		if err != nil {
 			f.Fatal(err)
