@@ -28,23 +28,30 @@ type decisions struct {
 	ended  <-chan struct{} // of the session
 	counts *counts
 	limit  int // bytes of a message
-	asks   chan question
+	asks   chan ask
 
 	mu      sync.Mutex
 	next    uint64
-	waiting map[uint64]chan<- *policyv1.DecideResponse
+	waiting map[uint64]*question
 }
 
-// question is one to be sent: a request, or the news that one is no longer of interest.
+// ask is an entry of the queue. It is small: of what nobody waits for any longer only that is left.
+type ask struct {
+	id     uint64
+	cancel bool // tell the plugin that nobody waits
+}
+
+// question is one that somebody waits for.
 type question struct {
 	m        *policyv1.DecideRequest
 	deadline time.Time
+	sent     bool
+	answer   chan *policyv1.DecideResponse
 }
 
 func newDecisions(s *session, stream grpc.BidiStreamingClient[policyv1.DecideRequest, policyv1.DecideResponse], c *counts) *decisions {
 	return &decisions{
-		stream: stream, ended: s.ended, counts: c, limit: s.wants.message, asks: make(chan question, maxAsks),
-		waiting: map[uint64]chan<- *policyv1.DecideResponse{},
+		stream: stream, ended: s.ended, counts: c, limit: s.wants.message, asks: make(chan ask, maxAsks), waiting: map[uint64]*question{},
 	}
 }
 
@@ -53,30 +60,32 @@ func (d *decisions) ask(ctx context.Context, r *policyv1.Request) (v policy.Verd
 	if n := proto.Size(r) + envelope; n > d.limit {
 		return v, fmt.Errorf("a request of %d bytes: %w", n, ErrTooLarge)
 	}
-	answer := make(chan *policyv1.DecideResponse, 1)
-	id := d.expect(answer)
+	q := &question{m: &policyv1.DecideRequest{Request: r}, answer: make(chan *policyv1.DecideResponse, 1)}
+	q.deadline, _ = ctx.Deadline()
+	id := d.expect(q)
 	defer d.forget(id)
-	deadline, _ := ctx.Deadline()
 	select {
-	case d.asks <- question{&policyv1.DecideRequest{Id: id, Request: r}, deadline}:
+	case d.asks <- ask{id: id}:
 	case <-ctx.Done():
 		return v, fmt.Errorf("the plugin does not keep up: %w", ctx.Err())
 	case <-d.ended:
 		return v, ErrDown
 	}
 	select {
-	case m := <-answer:
+	case m := <-q.answer:
 		return d.read(m)
 	case <-ctx.Done():
-		select {
-		case d.asks <- question{m: &policyv1.DecideRequest{Id: id}}:
-		default:
+		if d.forget(id) {
+			select {
+			case d.asks <- ask{id: id, cancel: true}:
+			default:
+			}
 		}
 		return v, ctx.Err()
 	case <-d.ended:
 	}
 	select {
-	case m := <-answer: // it came with the end
+	case m := <-q.answer: // it came with the end
 		return d.read(m)
 	default:
 		return v, ErrDown
@@ -97,39 +106,56 @@ func (d *decisions) read(m *policyv1.DecideResponse) (v policy.Verdict, err erro
 	return v, errors.New("the plugin answered neither a verdict nor an error")
 }
 
-func (d *decisions) expect(answer chan<- *policyv1.DecideResponse) uint64 {
+func (d *decisions) expect(q *question) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next++
-	d.waiting[d.next] = answer
+	q.m.Id = d.next
+	d.waiting[d.next] = q
 	return d.next
 }
 
-func (d *decisions) forget(id uint64) {
+// forget says whether the plugin has been asked, and not answered.
+func (d *decisions) forget(id uint64) bool {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.waiting[id]
 	delete(d.waiting, id)
-	d.mu.Unlock()
+	return q != nil && q.sent
 }
 
 // send sends questions until the session ends. What is too late to ask is not asked. A failed send leaves it to receive to say why.
 func (d *decisions) send() {
 	for {
 		select {
-		case q := <-d.asks:
-			if q.m.Request != nil {
-				left := time.Until(q.deadline)
-				if left <= 0 {
-					continue
-				}
-				q.m.TimeLeft = durationpb.New(left)
-			}
-			if d.stream.Send(q.m) != nil {
+		case a := <-d.asks:
+			if m := d.message(a); m != nil && d.stream.Send(m) != nil {
 				return
 			}
 		case <-d.ended:
 			return
 		}
 	}
+}
+
+// message is what to send; nil where nobody waits for it any longer.
+func (d *decisions) message(a ask) *policyv1.DecideRequest {
+	if a.cancel {
+		return &policyv1.DecideRequest{Id: a.id}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.waiting[a.id]
+	if q == nil {
+		return nil
+	}
+	left := time.Until(q.deadline)
+	if left <= 0 {
+		return nil
+	}
+	q.sent = true
+	q.m.TimeLeft = durationpb.New(left)
+	return q.m
 }
 
 // receive hands answers out until the stream ends, and returns why it did.
@@ -143,12 +169,12 @@ func (d *decisions) receive(unknown func(id uint64)) error {
 			return fmt.Errorf("its stream of decisions: %w", err)
 		}
 		d.mu.Lock()
-		answer, last := d.waiting[m.GetId()], d.next
+		q, last := d.waiting[m.GetId()], d.next
 		delete(d.waiting, m.GetId())
 		d.mu.Unlock()
 		switch {
-		case answer != nil:
-			answer <- m
+		case q != nil:
+			q.answer <- m
 		case m.GetId() == 0 || m.GetId() > last:
 			d.counts.unknown.Add(1)
 			unknown(m.GetId())

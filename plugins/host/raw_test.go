@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,12 +34,14 @@ func (r *raw) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn
 	return nil, errors.New("not a client")
 }
 
-func serveRaw() {
+func serveRaw() { servePlugin(&raw{}) }
+
+func servePlugin(p goplugin.Plugin) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue,
 		},
-		Plugins: goplugin.PluginSet{"any": &raw{}}, GRPCServer: goplugin.DefaultGRPCServer,
+		Plugins: goplugin.PluginSet{"any": p}, GRPCServer: goplugin.DefaultGRPCServer,
 	})
 }
 
@@ -190,5 +193,42 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if _, err := Start(ctx, spec(t, "silent", nil), logTo(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+func init() { plugins["deaf"] = serveDeaf }
+
+// deaf never reads what it is asked.
+type deaf struct{ raw }
+
+func (d *deaf) Decide(stream grpc.BidiStreamingServer[policyv1.DecideRequest, policyv1.DecideResponse]) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+func (d *deaf) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
+	policyv1.RegisterPolicyServiceServer(g, d)
+	return nil
+}
+
+func serveDeaf() { servePlugin(&deaf{}) }
+
+func TestPluginThatNeverReads(t *testing.T) {
+	p := start(t, spec(t, "deaf", nil))
+	group := strings.Repeat("x", 1<<10)
+	var calls sync.WaitGroup
+	for range maxAsks + 100 { // more than queue and connection hold together
+		calls.Go(func() {
+			if _, err := decide(p, group, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		if p.session.Load() == nil {
+			t.Fatal(p.Ready())
+		}
+	}
+	calls.Wait()
+	if d := p.session.Load().decisions; len(d.waiting) != 0 {
+		t.Errorf("%d questions are kept that nobody asks", len(d.waiting))
 	}
 }
