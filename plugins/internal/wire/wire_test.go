@@ -55,7 +55,9 @@ func asProxy(frame []byte) (*policy.Request, bool) {
 		return nil, false
 	}
 	r := &policy.Request{
-		Conn:      &policy.Conn{ID: "c-1", Listener: "broker-2", BrokerID: 2, Client: "1.2.3.4:5", Upstream: "k:9092", Opened: time.Unix(1700000000, 5).UTC()},
+		Conn: &policy.Conn{
+			ID: "c-1", Listener: "broker-2", BrokerID: 2, Client: "1.2.3.4:5", Upstream: "k:9092", Opened: time.Unix(1700000000, 5).UTC(),
+		},
 		Principal: policy.Principal{Name: "User:alice", Source: "sasl:PLAIN", VerifiedBy: "broker"}, Software: "apache-kafka-java/4.4.0",
 		APIKey: h.APIKey, APIVersion: h.APIVersion, CorrelationID: h.CorrelationID, ClientID: h.ClientID, Frame: frame,
 		Received: time.Unix(1700000001, 6).UTC(),
