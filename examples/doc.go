@@ -1,0 +1,2 @@
+// Package examples holds plugins to copy from; its test runs them.
+package examples

@@ -1,0 +1,185 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/ackproxy/ackproxy/plugins/internal/wire"
+	"github.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+const (
+	maxAsks  = 1024 // questions that wait to be sent
+	envelope = 64   // bytes of a message around what it carries, at most
+)
+
+// decisions is one stream of decisions. Two goroutines serve it, send and receive; both end with the stream.
+type decisions struct {
+	stream grpc.BidiStreamingClient[policyv1.DecideRequest, policyv1.DecideResponse]
+	ended  <-chan struct{} // of the session
+	counts *counts
+	limit  int // bytes of a message
+	asks   chan ask
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]*question
+}
+
+// ask is an entry of the queue. It is small: of what nobody waits for any longer only that is left.
+type ask struct {
+	id     uint64
+	cancel bool // tell the plugin that nobody waits
+}
+
+// question is one that somebody waits for.
+type question struct {
+	m        *policyv1.DecideRequest
+	deadline time.Time
+	sent     bool
+	answer   chan *policyv1.DecideResponse
+}
+
+func newDecisions(s *session, stream grpc.BidiStreamingClient[policyv1.DecideRequest, policyv1.DecideResponse], c *counts) *decisions {
+	return &decisions{
+		stream: stream, ended: s.ended, counts: c, limit: s.wants.message, asks: make(chan ask, maxAsks), waiting: map[uint64]*question{},
+	}
+}
+
+// ask asks one question. The wait for room in the queue is part of the time it has.
+func (d *decisions) ask(ctx context.Context, r *policyv1.Request) (v policy.Verdict, err error) {
+	if n := proto.Size(r) + envelope; n > d.limit {
+		return v, fmt.Errorf("a request of %d bytes: %w", n, ErrTooLarge)
+	}
+	q := &question{m: &policyv1.DecideRequest{Request: r}, answer: make(chan *policyv1.DecideResponse, 1)}
+	q.deadline, _ = ctx.Deadline()
+	id := d.expect(q)
+	defer d.forget(id)
+	select {
+	case d.asks <- ask{id: id}:
+	case <-ctx.Done():
+		return v, fmt.Errorf("the plugin does not keep up: %w", ctx.Err())
+	case <-d.ended:
+		return v, ErrDown
+	}
+	select {
+	case m := <-q.answer:
+		return d.read(m)
+	case <-ctx.Done():
+		if d.forget(id) {
+			select {
+			case d.asks <- ask{id: id, cancel: true}:
+			default:
+			}
+		}
+		return v, ctx.Err()
+	case <-d.ended:
+	}
+	select {
+	case m := <-q.answer: // it came with the end
+		return d.read(m)
+	default:
+		return v, ErrDown
+	}
+}
+
+func (d *decisions) read(m *policyv1.DecideResponse) (v policy.Verdict, err error) {
+	d.counts.answered.Add(1)
+	switch r := m.GetResult().(type) {
+	case *policyv1.DecideResponse_Verdict:
+		if v, err = wire.ToVerdict(r.Verdict); err != nil {
+			return policy.Verdict{}, fmt.Errorf("the plugin's verdict: %w", err)
+		}
+		return v, nil
+	case *policyv1.DecideResponse_Error:
+		return v, fmt.Errorf("the plugin says: %.512s", printable(r.Error))
+	}
+	return v, errors.New("the plugin answered neither a verdict nor an error")
+}
+
+func (d *decisions) expect(q *question) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next++
+	q.m.Id = d.next
+	d.waiting[d.next] = q
+	return d.next
+}
+
+// forget says whether the plugin has been asked, and not answered.
+func (d *decisions) forget(id uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.waiting[id]
+	delete(d.waiting, id)
+	return q != nil && q.sent
+}
+
+// send sends questions until the session ends. What is too late to ask is not asked. A failed send leaves it to receive to say why.
+func (d *decisions) send() {
+	for {
+		select {
+		case a := <-d.asks:
+			if m := d.message(a); m != nil && d.stream.Send(m) != nil {
+				return
+			}
+		case <-d.ended:
+			return
+		}
+	}
+}
+
+// message is what to send; nil where nobody waits for it any longer.
+func (d *decisions) message(a ask) *policyv1.DecideRequest {
+	if a.cancel {
+		return &policyv1.DecideRequest{Id: a.id}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.waiting[a.id]
+	if q == nil {
+		return nil
+	}
+	left := time.Until(q.deadline)
+	if left <= 0 {
+		return nil
+	}
+	q.sent = true
+	q.m.TimeLeft = durationpb.New(left)
+	return q.m
+}
+
+// receive hands answers out until the stream ends, and returns why it did.
+func (d *decisions) receive(unknown func(id uint64)) error {
+	for {
+		m, err := d.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return errors.New("the plugin ended its stream of decisions")
+		}
+		if err != nil {
+			return fmt.Errorf("its stream of decisions: %w", err)
+		}
+		d.mu.Lock()
+		q, last := d.waiting[m.GetId()], d.next
+		delete(d.waiting, m.GetId())
+		d.mu.Unlock()
+		switch {
+		case q != nil:
+			q.answer <- m
+		case m.GetId() == 0 || m.GetId() > last:
+			d.counts.unknown.Add(1)
+			unknown(m.GetId())
+		default:
+			d.counts.late.Add(1)
+		}
+	}
+}

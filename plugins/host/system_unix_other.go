@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package host
+
+import "syscall"
+
+func dieWithThread(*syscall.SysProcAttr) {}

@@ -1,0 +1,85 @@
+// Package sdk makes a policy a plugin of ackproxy: a program of its own, which ackproxy starts and supervises. A whole plugin:
+//
+//	func main() {
+//		sdk.Serve(func(config []byte) (policy.Policy, error) { return newPolicy(config) })
+//	}
+//
+// The policy does not know that it lives in another process: it gets the request that a policy inside of ackproxy gets, its context carries
+// the deadline, and its verdict is applied alike. What it prints on standard output or error, ackproxy logs. Plugins are not supported on
+// Windows.
+package sdk
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/ackproxy/ackproxy/plugins/internal/wire"
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// Serve serves the policy that open makes of its configuration (JSON; empty where there is none) until ackproxy ends the process or is gone.
+// It never returns. An error of open refuses the configuration, and is what the operator reads.
+//
+// A policy that is a policy.Observer as well is shown what became of requests. One that has a method Dropped(n uint64) learns how many
+// outcomes it was not shown. One that is an io.Closer is closed before the process ends; it has a second.
+func Serve(open func(config []byte) (policy.Policy, error)) {
+	serve(func(config []byte) (parts, error) {
+		p, err := open(config)
+		if err == nil && p == nil {
+			err = fmt.Errorf("the plugin made no policy")
+		}
+		if err != nil {
+			return parts{}, err
+		}
+		o, _ := p.(policy.Observer)
+		return parts{whole: p, policy: p, observer: o, name: p.Name()}, nil
+	})
+}
+
+// ServeObserver is Serve for one who only watches. name is for logs.
+func ServeObserver(name string, open func(config []byte) (policy.Observer, error)) {
+	serve(func(config []byte) (parts, error) {
+		o, err := open(config)
+		if err == nil && o == nil {
+			err = fmt.Errorf("the plugin made no observer")
+		}
+		return parts{whole: o, observer: o, name: name}, err
+	})
+}
+
+// parts is what was opened.
+type parts struct {
+	whole    any
+	policy   policy.Policy   // nil: decides nothing
+	observer policy.Observer // nil: watches nothing
+	name     string
+}
+
+func serve(open func([]byte) (parts, error)) {
+	s := &server{open: open, stdout: os.Stdout, stderr: os.Stderr}
+	go s.endWithHost(os.Stdin)
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue,
+		},
+		Plugins: goplugin.PluginSet{wire.Service: &service{server: s}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(wire.LargestMessage))...)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Name: "sdk", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
+	})
+	s.close()
+	os.Exit(0)
+}
+
+// endWithHost ends the process when standard input does: ackproxy holds its other end, and is gone, however it died, or wants us to go.
+func (s *server) endWithHost(stdin io.Reader) {
+	io.Copy(io.Discard, stdin)
+	s.close()
+	os.Exit(0)
+}
