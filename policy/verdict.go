@@ -113,3 +113,8 @@ const (
 	FailRespond                    // all acknowledgements are withheld, and answered KAFKA_STORAGE_ERROR (56): retriable. FailClose above MaxPieces
 	FailClose                      // the connection is closed, the request is not forwarded
 )
+
+// String is the mode as the configuration spells it.
+func (m FailureMode) String() string {
+	return [...]string{"forward", "respond", "close"}[m]
+}

@@ -42,6 +42,7 @@ type Config struct {
 	StateDir     string        // where learnt nodes are kept; empty keeps them in memory
 	DrainTimeout time.Duration // how long Shutdown waits for connections
 
+	Policies   *policy.Chain // decides about requests that carry acknowledgements; nil: nobody does
 	Observers  []policy.Observer
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
 	Log        zerolog.Logger

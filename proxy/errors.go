@@ -20,6 +20,7 @@ var (
 	errUnread    = errors.New("an answer that may carry addresses cannot be read")
 	errVersion   = errors.New("request in a version that was not offered")
 	errSASL      = errors.New("SaslHandshake v0 with a mechanism that cannot be followed (protocol.sasl_v0)")
+	errPolicy    = errors.New("closed by a policy")
 	errDrained   = errors.New("still open at the end of drain.timeout")
 )
 
@@ -29,7 +30,7 @@ var reasons = []struct {
 	name string
 }{
 	{errUnread, "unreadable_answer"}, {errBadFrame, "frame"}, {errTooLarge, "frame_limit"}, {errBuffered, "buffer_limit"}, {errSlow, "slow"}, {errNotKafka, "not_kafka"},
-	{errOutOfStep, "correlation"}, {errVersion, "version"}, {errSASL, "sasl_v0"}, {errDrained, "drained"},
+	{errOutOfStep, "correlation"}, {errVersion, "version"}, {errSASL, "sasl_v0"}, {errDrained, "drained"}, {errDecision, "decision"}, {errPolicy, "policy"},
 }
 
 // reason names what ended a connection: a protocol rule, "io" for a socket's error, "" for a clean end.

@@ -169,3 +169,24 @@ func (q *inq) recv(fd int, p []byte) (n int, left bool, e syscall.Errno) {
 	}
 	return int(r), left, 0
 }
+
+// wasReset says whether the peer of c has reset the connection, without reading from it.
+func wasReset(c net.Conn) bool {
+	const closed = 7 // TCP_CLOSE, the first byte of struct tcp_info
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var state byte
+	if raw.Control(func(fd uintptr) {
+		info, _ := syscall.GetsockoptInet4Addr(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO)
+		state = info[0]
+	}) != nil {
+		return false
+	}
+	return state == closed
+}

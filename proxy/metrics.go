@@ -19,7 +19,9 @@ type metrics struct {
 	ended       *prometheus.CounterVec // reason
 	unmapped    *prometheus.CounterVec // api
 	upstream    *prometheus.HistogramVec
-	took        [3]prometheus.Observer // upstream's series by carrier: looking them up would cost more than observing
+	decision    *prometheus.HistogramVec // policy
+	failures    *prometheus.CounterVec   // policy, done
+	took        [3]prometheus.Observer   // upstream's series by carrier: looking them up would cost more than observing
 	buffered    prometheus.GaugeFunc
 	frames      *frameCollector
 }
@@ -37,6 +39,9 @@ func newMetrics(s *Server) *metrics {
 		unmapped:    counter("endpoints_removed_total", "Addresses removed from answers because no listener stands for them.", "api"),
 		upstream: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_upstream_seconds",
 			Help: "Time from an audited request to its answer.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"api"}),
+		decision: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_policy_seconds",
+			Help: "Time that a policy took to decide.", Buckets: prometheus.ExponentialBuckets(0.000005, 4, 10)}, []string{"policy"}),
+		failures: counter("policy_failures_total", "Decisions that a policy failed to make, and what was done instead.", "policy", "done"),
 		buffered: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ackproxy_buffered_bytes", Help: "Bytes of frames held whole."},
 			func() float64 { return float64(s.limits.buffered.Load()) }),
 		frames: &frameCollector{srv: s},
@@ -49,12 +54,23 @@ func newMetrics(s *Server) *metrics {
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.connections, m.total, m.decode, m.nonKafka, m.ended, m.unmapped, m.upstream, m.buffered, m.frames} {
+	for _, c := range []prometheus.Collector{m.connections, m.total, m.decode, m.nonKafka, m.ended, m.unmapped, m.upstream, m.decision, m.failures, m.buffered, m.frames} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// decided counts what policies took, and what they failed to do.
+func (m *metrics) decided(d *policy.Decision) {
+	for i := range d.Trail {
+		step := &d.Trail[i]
+		m.decision.WithLabelValues(step.Policy).Observe(step.Took.Seconds())
+		if step.Err != nil && !d.Gone {
+			m.failures.WithLabelValues(step.Policy, step.Failed.String()).Inc()
+		}
+	}
 }
 
 func (m *metrics) closed(why string) {

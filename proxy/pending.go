@@ -17,6 +17,7 @@ type exchange struct {
 	need          need
 	txn           bool            // of key 80: the answer is one to a TxnShareAcknowledge
 	outcome       *policy.Outcome // what the observers get, nil when they get nothing
+	verdict       *answerVerdict  // what policies want done with the answer; nil: nothing
 	sasl          *saslStep       // for SaslHandshake and SaslAuthenticate
 }
 

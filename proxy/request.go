@@ -109,7 +109,7 @@ func (r *requests) stream(*half, int) error {
 	return fmt.Errorf("%w: requests are not walked while they stream", errBadFrame)
 }
 
-// whole looks at a request that we can read. It never changes it.
+// whole looks at a request that we can read, and returns what to forward instead, or nil.
 func (r *requests) whole(frame []byte) ([]byte, error) {
 	h, body, outcome, problem := codec.DecodeRequestHeader(frame, r.key) // a key that Kafka has not assigned has a Txn's header
 	x := exchange{correlationID: int32(binary.BigEndian.Uint32(frame[8:])), key: r.key, version: r.version, need: carriesEndpoints(r.key, r.version)}
@@ -131,13 +131,17 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 		r.undecodable(&x, frame, &codec.Problem{Reason: "TxnShareAcknowledge is not armed for this broker (protocol.txn_share_acknowledge)", At: 4})
 	default:
 		x.txn = r.key == codec.KeyAddRaftVoter
-		r.share(&x, frame, h, body, outcome, problem)
+		instead, err := r.share(&x, frame, h, body, outcome, problem)
+		if err != nil {
+			return nil, err
+		}
+		return instead, r.register(x)
 	}
 	return nil, r.register(x)
 }
 
-// share decodes a request that may carry acknowledgements, and keeps a copy of it for the observers where it does.
-func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body int, outcome codec.Outcome, problem *codec.Problem) {
+// share decodes a request that may carry acknowledgements. Where it does, policies decide about it, and the observers' copy is kept.
+func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body int, outcome codec.Outcome, problem *codec.Problem) ([]byte, error) {
 	x.need = needEndpoints
 	local := scratches.Get().(*scratch)
 	defer scratches.Put(local)
@@ -152,18 +156,23 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	}
 	if req.Decode == codec.Anomalous || req.Decode == codec.Opaque {
 		r.undecodable(x, frame, req.Problem)
-		return
+		return nil, nil
 	}
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
-	if len(r.c.srv.cfg.Observers) == 0 || !req.ClosesSession() && !concernsAcknowledgements(req) {
-		return
+	cfg, acknowledges := &r.c.srv.cfg, concernsAcknowledgements(req)
+	if len(cfg.Observers) == 0 && cfg.Policies == nil || !req.ClosesSession() && !acknowledges {
+		return nil, nil
 	}
 	x.need |= needObserve
 	x.outcome = r.remember(policy.Acknowledgement, frame, h)
 	local.decode(&x.outcome.Request, req.Carrier, x.outcome.Request.Frame, body, x.version)
 	x.outcome.Request.Decode, x.outcome.Request.Problem = req.Decode, req.Problem
+	if cfg.Policies == nil || !acknowledges {
+		return nil, nil
+	}
+	return r.decide(x, body)
 }
 
 // remember begins an outcome, with a copy of the frame and all that does not depend on the message.

@@ -60,6 +60,8 @@ func (r *responses) begin(p []byte, frame int) (action, error) {
 	switch {
 	case x.need&^bareToken == 0:
 		return passOn, nil
+	case x.verdict != nil:
+		return holdWhole, nil
 	case streams(x.key):
 		return walkForward, nil
 	}
@@ -104,6 +106,9 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, r.unread(err)
+	}
+	if x.verdict != nil {
+		return r.carryOut(x, frame, body, instead)
 	}
 	return instead, nil
 }

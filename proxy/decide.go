@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// answerVerdict is what policies want done with an answer. All of it was decided with the request: the response loop calls no policy.
+type answerVerdict struct {
+	merge      *merge // nil: the answer passes as it is
+	delay      time.Duration
+	close      policy.Close
+	closeAfter int // bytes of the answer
+}
+
+// lookAtClient is how often a client is looked at while a policy waits: nobody reads from it meanwhile.
+const lookAtClient = 500 * time.Millisecond
+
+// decide asks the policies about a request, and returns what to forward instead of it, or nil.
+func (r *requests) decide(x *exchange, body int) ([]byte, error) {
+	chain, o := r.c.srv.cfg.Policies, x.outcome
+	ctx := context.Background()
+	if chain.Waits() {
+		if err := r.readyToWait(); err != nil {
+			return nil, err
+		}
+		watched, stop := r.c.watch()
+		defer stop()
+		ctx = watched
+	}
+	d := chain.Decide(ctx, &o.Request, r.c.srv.TopicName)
+	o.Decision = d
+	r.c.srv.metrics.decided(d)
+	if d.Close == policy.CloseBefore {
+		return nil, r.refuse(o, d)
+	}
+	if d.DelayForward > 0 {
+		if err := r.readyToWait(); err != nil {
+			return nil, err
+		}
+		if err := r.c.pause(d.DelayForward); err != nil {
+			return nil, r.unsent(o, err)
+		}
+	}
+	if m := newMerge(d, o.Request.Carrier); m != nil || d.DelayReply > 0 || d.Close != policy.CloseNever {
+		x.verdict = &answerVerdict{merge: m, delay: d.DelayReply, close: d.Close, closeAfter: d.CloseAfter}
+	}
+	if !d.Edited() {
+		return nil, nil
+	}
+	instead, err := rewriteRequest(o.Request.Frame, body, x.version, o.Request.Carrier, d)
+	if err != nil {
+		return nil, r.unsent(o, err)
+	}
+	return instead, nil
+}
+
+// readyToWait sends on what was looked at, and leaves the loop: others are not to wait as well.
+func (r *requests) readyToWait() error {
+	if err := r.h.flush(); err != nil {
+		return err
+	}
+	return r.h.blocking()
+}
+
+// refuse ends the connection before the request is forwarded.
+func (r *requests) refuse(o *policy.Outcome, d *policy.Decision) error {
+	if d.Gone {
+		return r.unsent(o, fmt.Errorf("read from %s: %w", clientSide, io.ErrUnexpectedEOF))
+	}
+	by := "the chain"
+	if n := len(d.Trail); n > 0 {
+		by = fmt.Sprintf("%q", d.Trail[n-1].Policy)
+		if err := d.Trail[n-1].Err; err != nil {
+			return r.unsent(o, fmt.Errorf("%w: %s failed: %w", errPolicy, by, err))
+		}
+	}
+	return r.unsent(o, fmt.Errorf("%w: %s", errPolicy, by))
+}
+
+// unsent tells the observers of a request that is not forwarded, and returns err.
+func (r *requests) unsent(o *policy.Outcome, err error) error {
+	o.Reply.State, o.Reply.Received = policy.Lost, time.Now()
+	if o.Decision != nil && o.Decision.Close != policy.CloseBefore {
+		o.Decision.Close, o.Decision.CloseAfter = policy.CloseBefore, 0
+	}
+	r.c.srv.observe(o)
+	return err
+}
+
+// watch returns a context for a decision that waits. It ends when the connection fails, and soon after the client has reset it. A client's
+// FIN does not end it: the decision is finished, and the request goes on.
+func (c *conn) watch() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		tick := time.NewTicker(lookAtClient)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.failed:
+				cancel()
+			case <-tick.C:
+				if wasReset(c.up.src) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// pause waits for d, or until the connection fails.
+func (c *conn) pause(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-c.failed:
+		return errClosed
+	}
+}
+
+// carryOut does what policies want done with an answer: frame, or instead where that is not nil. Its body begins at body in both.
+func (r *responses) carryOut(x exchange, frame []byte, body int, instead []byte) ([]byte, error) {
+	v := x.verdict
+	if v.close == policy.CloseAfter {
+		return nil, errPolicy
+	}
+	if v.merge != nil {
+		from := frame
+		if instead != nil {
+			from = instead
+		}
+		merged, _, err := v.merge.apply(from, body, x.version)
+		if err != nil {
+			return nil, r.unread(err)
+		}
+		if merged != nil {
+			instead = merged
+		}
+	}
+	if v.delay > 0 {
+		if err := r.h.flush(); err != nil {
+			return nil, err
+		}
+		if err := r.h.blocking(); err != nil {
+			return nil, err
+		}
+		if err := r.c.pause(v.delay); err != nil {
+			return nil, err
+		}
+	}
+	if v.close == policy.CloseNever {
+		return instead, nil
+	}
+	if instead == nil {
+		instead = frame
+	}
+	if v.close == policy.CloseTruncated {
+		instead = instead[:min(max(v.closeAfter, 0), len(instead))]
+	}
+	if err := r.h.flush(); err != nil {
+		return nil, err
+	}
+	if len(instead) > 0 {
+		if err := r.h.write(instead); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errPolicy
+}

@@ -1,0 +1,264 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// fixed is a policy whose verdict is what it says.
+type fixed struct {
+	waits  bool
+	budget time.Duration
+	decide func(ctx context.Context, r *policy.Request) (policy.Verdict, error)
+}
+
+func (f fixed) Name() string { return "fixed" }
+
+func (f fixed) Traits() policy.Traits { return policy.Traits{Waits: f.waits, Budget: f.budget} }
+
+func (f fixed) Decide(ctx context.Context, r *policy.Request) (policy.Verdict, error) {
+	return f.decide(ctx, r)
+}
+
+func chainOf(t *testing.T, mode policy.FailureMode, p policy.Policy) *policy.Chain {
+	t.Helper()
+	c, err := policy.NewChain(policy.Member{Policy: p, OnFailure: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// edit is a verdict about partition 0 of the topic that shareAck asks about.
+func edit(first, last int64, a policy.Action, kind int8) policy.Verdict {
+	return policy.Verdict{Edits: []policy.Edit{{TopicID: [16]byte{1}, First: first, Last: last, Action: a, Type: kind}}}
+}
+
+// onBothCalls runs a test on each source, with a policy that decides in the loop and with one that may wait.
+func onBothCalls(t *testing.T, test func(t *testing.T, src source, waits bool)) {
+	onBoth(t, func(t *testing.T, src source) {
+		t.Run("at once", func(t *testing.T) { test(t, src, false) })
+		t.Run("waits", func(t *testing.T) { test(t, src, true) })
+	})
+}
+
+// asks reads a ShareAcknowledge v1 as offsets and their types.
+func asks(t *testing.T, frame []byte) map[int64]int8 {
+	t.Helper()
+	m := kmsg.NewPtrShareAcknowledgeRequest()
+	m.SetVersion(1)
+	if err := m.ReadFrom(frame[14+4+1:]); err != nil { // client id "test", no tags
+		t.Fatal(err)
+	}
+	all := map[int64]int8{}
+	for _, topic := range m.Topics {
+		for _, p := range topic.Partitions {
+			for _, b := range p.AcknowledgementBatches {
+				for o := b.FirstOffset; o <= b.LastOffset; o++ {
+					all[o] = b.AcknowledgeTypes[min(int(o-b.FirstOffset), len(b.AcknowledgeTypes)-1)]
+				}
+			}
+		}
+	}
+	return all
+}
+
+// codeTold reads the code of partition 0 from the answer to a ShareAcknowledge v1.
+func codeTold(t *testing.T, frame []byte) int16 {
+	t.Helper()
+	m := kmsg.NewPtrShareAcknowledgeResponse()
+	m.SetVersion(1)
+	if err := m.ReadFrom(frame[9:]); err != nil || len(m.Topics) != 1 || len(m.Topics[0].Partitions) != 1 {
+		t.Fatal(err, m.Topics)
+	}
+	return m.Topics[0].Partitions[0].ErrorCode
+}
+
+func TestVerdictsReachBrokerAndClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict policy.Verdict
+		want    map[int64]int8 // at the broker, of offsets 0 to 2 that the client accepts
+		code    int16          // at the client
+	}{
+		"forward":        {policy.Verdict{}, map[int64]int8{0: 1, 1: 1, 2: 1}, 0},
+		"change":         {edit(1, 1, policy.Change, policy.Release), map[int64]int8{0: 1, 1: 2, 2: 1}, 0},
+		"withhold some":  {edit(0, 1, policy.Withhold, 0), map[int64]int8{2: 1}, 121},
+		"withhold all":   {edit(0, 9, policy.Withhold, 0), map[int64]int8{}, 121},
+		"another answer": {policy.Verdict{Replies: []policy.ReplyEdit{{TopicID: [16]byte{1}, ErrorCode: 124}}}, map[int64]int8{0: 1, 1: 1, 2: 1}, 124},
+		"delays":         {policy.Verdict{DelayForward: time.Millisecond, DelayReply: time.Millisecond}, map[int64]int8{0: 1, 1: 1, 2: 1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothCalls(t, func(t *testing.T, src source, waits bool) {
+				got := make(chan []byte, 3)
+				addr := script(t, answering(func(f []byte) []byte {
+					got <- append([]byte(nil), f...)
+					if len(asks(t, f)) == 0 {
+						return reply(empty(), idOf(f, false)) // a broker leaves emptied entries out
+					}
+					return shareAckReply(idOf(f, false), 0)
+				}))
+				seen := &recorder{}
+				p := fixed{waits: waits, budget: 20 * time.Second, decide: func(context.Context, *policy.Request) (policy.Verdict, error) { return c.verdict, nil }}
+				client := dial(t, start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, policy.FailForward, p), Observers: []policy.Observer{seen}}, src))
+				for id := range int32(3) { // in one write: order holds while a policy waits
+					if _, err := client.Write(shareAck(id, 1, 3)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for id := range int32(3) {
+					f, err := readFrame(client)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if idOf(f, true) != id || codeTold(t, f) != c.code {
+						t.Fatalf("answer %d to %d with code %d, want %d", idOf(f, true), id, codeTold(t, f), c.code)
+					}
+					asked := asks(t, <-got)
+					if len(asked) != len(c.want) {
+						t.Fatalf("the broker was asked %v, want %v", asked, c.want)
+					}
+					for o, kind := range c.want {
+						if asked[o] != kind {
+							t.Fatalf("the broker was asked %v, want %v", asked, c.want)
+						}
+					}
+				}
+				eventually(t, "observed", func() bool { return len(seen.seen()) == 3 })
+				for _, o := range seen.seen() {
+					if o.Decision == nil || len(o.Decision.Trail) != 1 {
+						t.Fatalf("decision: %+v", o.Decision)
+					}
+				}
+			})
+		})
+	}
+}
+
+func empty() *kmsg.ShareAcknowledgeResponse {
+	m := kmsg.NewPtrShareAcknowledgeResponse()
+	m.SetVersion(1)
+	return m
+}
+
+func TestFailureModes(t *testing.T) {
+	fail := func(context.Context, *policy.Request) (policy.Verdict, error) {
+		return policy.Verdict{}, errors.New("broken")
+	}
+	onBothCalls(t, func(t *testing.T, src source, waits bool) {
+		for mode, want := range map[policy.FailureMode]int16{policy.FailForward: 0, policy.FailRespond: 56} {
+			addr := script(t, answering(func(f []byte) []byte {
+				if len(asks(t, f)) == 0 {
+					return reply(empty(), idOf(f, false))
+				}
+				return shareAckReply(idOf(f, false), 0)
+			}))
+			c := dial(t, start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, mode, fixed{waits: waits, decide: fail})}, src))
+			c.Write(shareAck(1, 1, 3))
+			if f, err := readFrame(c); err != nil || codeTold(t, f) != want {
+				t.Errorf("%v: %v", mode, err)
+			}
+		}
+		var forwarded atomic.Bool
+		addr := script(t, answering(func(f []byte) []byte { forwarded.Store(true); return shareAckReply(idOf(f, false), 0) }))
+		seen := &recorder{}
+		c := dial(t, start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, policy.FailClose, fixed{waits: waits, decide: fail}), Observers: []policy.Observer{seen}}, src))
+		c.Write(shareAck(1, 1, 3))
+		if p, err := closedBy(c); err != nil || len(p) > 0 || forwarded.Load() {
+			t.Errorf("close: %d bytes, %v, forwarded %v", len(p), err, forwarded.Load())
+		}
+		eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
+		if o := seen.seen()[0]; o.Decision.Close != policy.CloseBefore || o.Reply.State != policy.Lost {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestPoliciesCutAnswers(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		whole := len(shareAckReply(1, 0))
+		for name, c := range map[string]struct {
+			verdict policy.Verdict
+			want    int
+		}{
+			"after":     {policy.Verdict{Close: policy.CloseAfter}, 0},
+			"truncated": {policy.Verdict{Close: policy.CloseTruncated, CloseAfter: 7}, 7},
+			"replied":   {policy.Verdict{Close: policy.CloseReplied}, whole},
+		} {
+			p := fixed{decide: func(context.Context, *policy.Request) (policy.Verdict, error) { return c.verdict, nil }}
+			addr := script(t, answering(func(f []byte) []byte { return shareAckReply(idOf(f, false), 0) }))
+			cl := dial(t, start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, policy.FailForward, p)}, src))
+			cl.Write(shareAck(1, 1, 3))
+			if p, err := closedBy(cl); err != nil || len(p) != c.want {
+				t.Errorf("%s: %d bytes, want %d, %v", name, len(p), c.want, err)
+			}
+		}
+	})
+}
+
+// While a policy waits, what came before is not held up, a reset of the client's ends the wait, and the broker's end reaches the client.
+func TestWhileAPolicyWaits(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		wait := func(ctx context.Context, _ *policy.Request) (policy.Verdict, error) {
+			<-ctx.Done()
+			return policy.Verdict{}, ctx.Err()
+		}
+		chain := chainOf(t, policy.FailForward, fixed{waits: true, budget: time.Hour, decide: wait})
+		t.Run("what came before", func(t *testing.T) {
+			c := dial(t, start(t, Config{Upstream: []string{script(t, answering(echo))}, Policies: chain}, src))
+			c.Write(append(opaque(1, 10), shareAck(2, 1, 1)...))
+			if f, err := readFrame(c); err != nil || idOf(f, true) != 1 {
+				t.Fatal(err)
+			}
+		})
+		t.Run("reset", func(t *testing.T) {
+			ended := make(chan struct{})
+			seen := &recorder{}
+			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { io.Copy(io.Discard, c); close(ended) })}, Policies: chain,
+				Observers: []policy.Observer{seen}}, src)
+			if _, hidden := s.wrap(nopTCP(t)).(hidden); hidden {
+				t.Skip("a reset shows only on a TCP socket that is known to be one")
+			}
+			c := dial(t, s)
+			c.Write(shareAck(2, 1, 1))
+			time.Sleep(20 * time.Millisecond) // the decision is under way
+			c.SetLinger(0)
+			c.Close()
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the broker's side goes on")
+			}
+			eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
+			if d := seen.seen()[0].Decision; !d.Gone {
+				t.Errorf("%+v", d)
+			}
+		})
+		t.Run("the broker ends", func(t *testing.T) {
+			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { c.CloseWrite(); io.Copy(io.Discard, c) })}, Policies: chain}, src)
+			c := dial(t, s)
+			c.Write(shareAck(2, 1, 1))
+			if p, err := closedBy(c); err != nil || len(p) > 0 {
+				t.Fatal(p, err)
+			}
+		})
+	})
+}
+
+// nopTCP is a TCP connection to nowhere that matters.
+func nopTCP(t *testing.T) net.Conn {
+	c, err := net.Dial("tcp", script(t, func(*net.TCPConn) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
