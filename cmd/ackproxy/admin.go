@@ -21,7 +21,7 @@ func newAdminServer(ln net.Listener, a *app) *adminServer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := a.server.Ready()
+		err := errors.Join(a.server.Ready(), a.pluginsReady())
 		if a.draining.Load() {
 			err = errors.New("draining")
 		}

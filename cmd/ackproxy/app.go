@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/audit"
 	"github.com/ackproxy/ackproxy/proxy"
@@ -28,6 +29,7 @@ type app struct {
 	metrics *prometheus.Registry
 	server  *proxy.Server
 	audit   *audit.Auditor
+	plugins []*host.Plugin
 	admin   *adminServer  // nil: none
 	lost    chan struct{} // gets a value when nobody reads standard output, an audit sink, any more
 
@@ -51,12 +53,15 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 		a.admin = newAdminServer(ln, a)
 	}
 	var late observer
-	var err error
-	var observers []policy.Observer
+	chain, observers, err := a.startPlugins()
+	if err != nil {
+		a.close()
+		return nil, err
+	}
 	if len(c.Audit.Sinks) > 0 || a.admin != nil { // else nobody could see what the auditor writes and counts
 		observers = append(observers, &late)
 	}
-	if a.server, err = proxy.New(proxyConfig(c, observers, a.metrics, log)); err != nil {
+	if a.server, err = proxy.New(proxyConfig(c, chain, observers, a.metrics, log)); err != nil {
 		a.close()
 		return nil, err
 	}
@@ -80,6 +85,7 @@ func (a *app) close() {
 			a.log.Debug().Err(err).Msg("closed")
 		}
 	}
+	a.closePlugins()
 }
 
 func newRegistry() *prometheus.Registry {
@@ -94,7 +100,7 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-func proxyConfig(c config.Config, observers []policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
+func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
 	p := proxy.Config{
 		Bootstrap:       string(c.Listen.Bootstrap),
 		Advertise:       string(c.Listen.Advertise),
@@ -112,6 +118,7 @@ func proxyConfig(c config.Config, observers []policy.Observer, r prometheus.Regi
 		TxnArm:          proxy.Arm(c.Protocol.TxnShareAcknowledge.Arm),
 		StateDir:        c.State.Dir,
 		DrainTimeout:    c.DrainTimeout(),
+		Policies:        chain,
 		Observers:       observers,
 		Registerer:      r,
 		Log:             log,
@@ -179,6 +186,7 @@ func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
 			a.log.Warn().Err(err).Msg("connections were closed")
 		}
 		a.closeAudit(ctx)
+		a.closePlugins()
 		if a.admin != nil {
 			a.admin.close()
 		}

@@ -24,6 +24,7 @@ func (l *loader) check() {
 	l.checkLimits()
 	l.checkAddresses()
 	l.checkSinks()
+	l.checkPolicies()
 }
 
 func (l *loader) checkLimits() {
@@ -129,6 +130,9 @@ func sinkPath(i int) string { return fmt.Sprintf("audit.sinks[%d]", i) }
 func (l *loader) checkSinks() {
 	first := map[string]int{}
 	for i, s := range l.config.Audit.Sinks {
+		if l.failed(sinkPath(i)) {
+			continue
+		}
 		o, path := l.at(sinkPath(i), "audit.sinks")
 		if path == "audit.sinks" && o.key == "" {
 			path = sinkPath(i)

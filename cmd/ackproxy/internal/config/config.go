@@ -56,8 +56,31 @@ type Txn struct {
 	Arm    Arm    `yaml:"arm" env:"ARM"`
 }
 
-// Policy is one entry of policies. No policy can be configured yet: every entry is refused.
-type Policy struct{}
+// Policy is one entry of policies: a plugin, and how it is asked.
+type Policy struct {
+	Name      string    `yaml:"name"`
+	Builtin   string    `yaml:"builtin"` // none is built yet
+	Plugin    Plugin    `yaml:"plugin"`
+	OnFailure OnFailure `yaml:"on_failure"`
+	Timeout   Duration  `yaml:"timeout"` // for a decision; 0: what the plugin declares
+	Config    Raw       `yaml:"config"`  // for the plugin
+}
+
+// Plugin is a program that decides.
+type Plugin struct {
+	Path      string       `yaml:"path"`   // absolute
+	SHA256    string       `yaml:"sha256"` // of the program, in hexadecimal digits
+	Args      []string     `yaml:"args"`
+	Files     []PluginFile `yaml:"files"`
+	Env       []string     `yaml:"env"`        // names of variables that are passed on
+	SocketDir string       `yaml:"socket_dir"` // empty: the folder for temporary files
+}
+
+// PluginFile is a file beside the program whose content must be known, as an interpreter's script.
+type PluginFile struct {
+	Path   string `yaml:"path"`
+	SHA256 string `yaml:"sha256"`
+}
 
 // Audit is the built-in observer.
 type Audit struct {

@@ -198,3 +198,22 @@ func (k *APIKey) UnmarshalText(b []byte) error {
 	*k = APIKey(n)
 	return nil
 }
+
+// OnFailure is what happens to a request when a policy fails or is late.
+type OnFailure string
+
+// The values of OnFailure.
+const (
+	OnFailureForward OnFailure = "forward" // as if the policy were not there; the default
+	OnFailureRespond OnFailure = "respond" // its acknowledgements are withheld, with an error that clients repeat
+	OnFailureClose   OnFailure = "close"
+)
+
+// UnmarshalText checks the value.
+func (f *OnFailure) UnmarshalText(b []byte) error {
+	v, err := enum{values: []string{"forward", "respond", "close"}}.parse(b)
+	if err == nil {
+		*f = OnFailure(v)
+	}
+	return err
+}

@@ -69,13 +69,13 @@ func collectPaths(n ast.Node, path string, to map[string]bool) {
 	}
 }
 
-// allPaths are the keys of a struct and of all it holds. The path of a sink depends on its type, and is told of in words.
+// allPaths are the keys of a struct and of all it holds. The path of a sink depends on its type, and there is no policy by default: both are told of in words.
 func allPaths(t reflect.Type, path string) []string {
 	var out []string
 	for i := range t.NumField() {
 		f := t.Field(i)
 		p := join(path, f.Tag.Get("yaml"))
-		if p == "audit.sinks.path" {
+		if p == "audit.sinks.path" || strings.HasPrefix(p, "policies.") {
 			continue
 		}
 		out = append(out, p)

@@ -48,7 +48,19 @@ func TestProblems(t *testing.T) {
 			"c.yaml:6:19: protocol.header_timeout: the duration 10 has no unit (write 10s, or another of ms, s, m, h, d)"}, "\n")},
 		{"redirect", "listen: {mode: redirect}\n", "c.yaml:1:16: listen.mode: redirect is not built yet (write ports)"},
 		{"kafka sink", "audit: {sinks: [{type: kafka}]}\n", "c.yaml:1:24: audit.sinks[0].type: kafka is not built yet (write stdout or file)"},
-		{"policies", "policies:\n  - {name: dlq, builtin: dlq}\n", "c.yaml:2:5: policies[0]: policies are not built yet (write policies: [])"},
+		{"policies", "policies:\n  - {name: dlq, builtin: dlq}\n  - {name: dlq, builtin: dqlx}\n  - {plugin: {path: p, sha256: 12}, on_failure: drop}\n  - {name: x}\n" +
+			"  - {name: y, plugin: {path: /no/such, sha256: \"" + strings.Repeat("0", 64) + "\", files: [{path: f}]}}\n", strings.Join([]string{
+			"c.yaml:2:26: policies[0].builtin: dlq is not built yet (write plugin: {path: …, sha256: …})",
+			"c.yaml:3:12: policies[1].name: policies[0] is called dlq, too (give each a name of its own)",
+			"c.yaml:3:26: policies[1].builtin: there is no built-in policy dqlx (the nearest is dlq)",
+			"c.yaml:4:5: policies[2].name: the policy has no name (write one, it stands in the audit log)",
+			"c.yaml:4:32: policies[2].plugin.sha256: is a number where text is expected (write it in quotes: \"12\")",
+			"c.yaml:4:49: policies[2].on_failure: \"drop\" is not a value of this setting (write forward, respond or close)",
+			"c.yaml:5:5: policies[3].plugin: the policy has neither a plugin nor a built-in one (write plugin: {path: /opt/policy, sha256: …})",
+			"c.yaml:6:23: policies[4].plugin.files[0].sha256: \"\" is not a SHA-256: 64 hexadecimal digits are wanted, as sha256sum prints them",
+			"c.yaml:6:30: policies[4].plugin.path: lstat /no: no such file or directory",
+			"c.yaml:6:131: policies[4].plugin.files[0].path: \"f\" is not an absolute path",
+		}, "\n")},
 		{"no policies", "policies: []\n", ""},
 		{"enum", "protocol: {unknown_apis: drop, sasl_v0: on, txn_share_acknowledge: {arm: maybe}}\n", strings.Join([]string{
 			`c.yaml:1:26: protocol.unknown_apis: "drop" is not a value of this setting (write pass or hide)`,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -149,8 +150,8 @@ func (r *fileReader) value(n ast.Node, v reflect.Value, path string) {
 	}
 	r.origins[path] = r.at(n)
 	switch {
-	case v.Type() == reflect.TypeFor[[]Policy]():
-		r.policies(n, path)
+	case v.Type() == reflect.TypeFor[Raw]():
+		r.raw(n, v, path)
 	case v.Kind() == reflect.Struct:
 		r.section(n, v, path)
 	case v.Kind() == reflect.Slice:
@@ -220,6 +221,9 @@ func (r *fileReader) elements(n ast.Node, path, hint string) ([]ast.Node, bool) 
 }
 
 func (r *fileReader) list(n ast.Node, v reflect.Value, path string) {
+	if _, null := n.(*ast.NullNode); null {
+		return
+	}
 	items, ok := r.elements(n, path, "write [a, b], or one - a line")
 	if !ok {
 		return
@@ -229,22 +233,25 @@ func (r *fileReader) list(n ast.Node, v reflect.Value, path string) {
 		e := reflect.New(v.Type().Elem()).Elem()
 		before := len(r.problems)
 		r.value(item, e, fmt.Sprintf("%s[%d]", path, i))
-		if len(r.problems) == before {
+		if len(r.problems) == before || e.Kind() == reflect.Struct { // those are told of by their place
 			out = reflect.Append(out, e)
 		}
 	}
 	v.Set(out)
 }
 
-// policies accepts an empty list only.
-func (r *fileReader) policies(n ast.Node, path string) {
-	if _, ok := n.(*ast.NullNode); ok {
-		return
+// raw keeps a part of the file as JSON, for a reader that knows what it means.
+func (r *fileReader) raw(n ast.Node, v reflect.Value, path string) {
+	var value any
+	err := yaml.NodeToValue(n, &value)
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(value); err == nil {
+			v.SetBytes(text)
+			return
+		}
 	}
-	items, _ := r.elements(n, path, "write []")
-	for i, item := range items {
-		r.add(item, fmt.Sprintf("%s[%d]", path, i), "policies are not built yet", "write policies: []")
-	}
+	r.add(n, path, "does not read as JSON: "+err.Error(), "write mappings, lists and single values, with text as keys")
 }
 
 // nodes reads a mapping of broker ids to addresses.
