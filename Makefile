@@ -9,10 +9,10 @@ UNITS      = $(shell go list ./... | grep -v '/e2e')
 FUZZ       = $(sort $(shell grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=e2e . | sed -E 's|^./(.*)/[^/]*:func |\1/|'))
 CONTAINER ?= $(shell command -v buildah || command -v docker || command -v podman)
 
-.PHONY: help build test lint golden bench fuzz e2e cover image
+.PHONY: help build test lint golden bench fuzz e2e plugin-kill cover image
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/ackproxy, static
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ackproxy ./cmd/ackproxy
@@ -40,6 +40,10 @@ fuzz/%:
 
 e2e: ## the end-to-end tests alone
 	CGO_ENABLED=1 go test -race -timeout 40m -v ./e2e/...
+
+RUNS ?= 100
+plugin-kill: ## kill a plugin RUNS times (100) under load, and count what is missing
+	go run ./e2e/pluginkill -runs $(RUNS)
 
 cover: ## coverage of each package by its own tests
 	go test -cover $(UNITS)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ackproxy/ackproxy/e2e/plugin"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -30,8 +31,8 @@ func (p *again) Decide(_ context.Context, r *policy.Request) (v policy.Verdict, 
 
 // BenchmarkDecision is one decision at a time: what a share request waits for a policy in process, in a Go plugin, and in a Python plugin.
 func BenchmarkDecision(b *testing.B) {
-	b.Run("go", func(b *testing.B) { measure(b, start(b, goPlugin(b))) })
-	b.Run("python", func(b *testing.B) { measure(b, start(b, pythonPlugin(b))) })
+	b.Run("go", func(b *testing.B) { measure(b, start(b, plugin.Go(b))) })
+	b.Run("python", func(b *testing.B) { measure(b, start(b, plugin.Python(b))) })
 	b.Run("in-process", func(b *testing.B) {
 		p := &again{}
 		if err := json.Unmarshal([]byte(`{"topic": "orders"}`), p); err != nil {

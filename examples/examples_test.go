@@ -4,12 +4,7 @@ package examples
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -19,14 +14,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/ackproxy/ackproxy/codec"
-	"github.com/ackproxy/ackproxy/e2e/kafka"
+	"github.com/ackproxy/ackproxy/e2e/plugin"
 	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
-func TestGo(t *testing.T) { tryExample(t, goPlugin(t)) }
+func TestGo(t *testing.T) { tryExample(t, plugin.Go(t)) }
 
-func TestPython(t *testing.T) { tryExample(t, pythonPlugin(t)) }
+func TestPython(t *testing.T) { tryExample(t, plugin.Python(t)) }
 
 // TestDocumentation: what docs/plugins.md shows is what TestGo runs.
 func TestDocumentation(t *testing.T) {
@@ -41,82 +36,6 @@ func TestDocumentation(t *testing.T) {
 	if !strings.Contains(string(text), "```go\n"+string(program)+"```\n") {
 		t.Error("docs/plugins.md does not show examples/plugin-go/main.go as it is")
 	}
-}
-
-func goPlugin(t testing.TB) host.Spec {
-	program := filepath.Join(private(t), "plugin-go")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./plugin-go").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return host.Spec{Path: program, SHA256: sum(t, program)}
-}
-
-// pythonPlugin runs the system's interpreter with the libraries of an environment that the cache keeps.
-func pythonPlugin(t testing.TB) host.Spec {
-	if err := kafka.Need("python3", "python3 python3-venv"); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := kafka.CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := "plugin-python-" + sum(t, "plugin-python/requirements.txt")[:8]
-	dir := filepath.Join(cache, environment)
-	_, err = kafka.Cached(environment+"-ready", func(string) error {
-		return errors.Join(
-			kafka.Run(t.Context(), "python3", "-m", "venv", "--clear", dir),
-			kafka.Run(t.Context(), filepath.Join(dir, "bin", "python"), "-m", "pip", "install", "-q", "--no-deps", "-r", "plugin-python/requirements.txt"))
-	})
-	if err != nil {
-		t.Fatal("the Python example cannot be tested without its libraries (python3 with venv, and a package index): ", err)
-	}
-	libraries, err := filepath.Glob(filepath.Join(dir, "lib", "python3*", "site-packages"))
-	if err != nil || len(libraries) != 1 {
-		t.Fatal(libraries, err)
-	}
-	t.Setenv("PYTHONPATH", libraries[0])
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	interpreter, err := exec.Command("python3", "-c", "import os, sys; print(os.path.realpath(sys.executable))").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := host.Spec{Path: strings.TrimSpace(string(interpreter)), Env: []string{"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}}
-	s.SHA256 = sum(t, s.Path)
-	here := private(t)
-	for _, name := range []string{"plugin.py", "policy_pb2.py"} {
-		text, err := os.ReadFile(filepath.Join("plugin-python", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(here, name)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.Files = append(s.Files, host.File{Path: file, SHA256: sum(t, file)})
-	}
-	s.Args = []string{s.Files[0].Path}
-	return s
-}
-
-// private is a folder that only we may write to, whatever the umask is.
-func private(t testing.TB) string {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func sum(t testing.TB, path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := sha256.Sum256(content)
-	return hex.EncodeToString(s[:])
 }
 
 func start(t testing.TB, s host.Spec) *host.Plugin {

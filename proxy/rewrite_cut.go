@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
@@ -30,21 +31,46 @@ func (c *cutter) batches(in codec.Array[codec.AckBatch], pieces []policy.Piece) 
 	if len(pieces) > 0 {
 		c.at = pieces[0].First
 	}
+	var last *codec.AckBatch
 	for b := range in.All() {
-		edited, err := c.overlap(b)
-		if err != nil {
+		if err := c.batch(last, b.FirstOffset); err != nil {
 			return c.out, err
 		}
-		if !edited {
-			c.out.Append(b)
-		} else if err = c.cut(b); err != nil {
-			return c.out, err
-		}
+		last = &b
+	}
+	if err := c.batch(last, math.MinInt64); err != nil {
+		return c.out, err
 	}
 	if len(c.pieces) > 0 {
 		return c.out, fmt.Errorf("%w: a piece from offset %d on that was not asked", errDecision, c.at)
 	}
 	return c.out, nil
+}
+
+// batch writes what is left of b, nil for none, before one that begins at next. Where that is b's last offset, brokers read on, and the
+// later type is the one that was decided about.
+func (c *cutter) batch(b *codec.AckBatch, next int64) error {
+	if b == nil {
+		return nil
+	}
+	if b.LastOffset == next {
+		if b.FirstOffset == b.LastOffset {
+			return nil
+		}
+		b.LastOffset--
+		if len(b.Types) > 1 {
+			b.Types = b.Types[:len(b.Types)-1]
+		}
+	}
+	edited, err := c.overlap(*b)
+	switch {
+	case err != nil:
+		return err
+	case edited:
+		return c.cut(*b)
+	}
+	c.out.Append(*b)
+	return nil
 }
 
 // overlap collects the pieces that make up b, and says whether any of them is edited. A piece may run over the border of two batches.

@@ -1,0 +1,314 @@
+//go:build linux
+
+// Command pluginkill kills a plugin of a running ackproxy again and again, under load, and counts what is missing afterwards: requests
+// that were not answered, or that never reached the broker, and goroutines and descriptors that stay. The broker is a stand-in on loopback.
+//
+//	go run ./e2e/pluginkill -runs 100
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/e2e/gateway"
+	"github.com/ackproxy/ackproxy/e2e/kafka"
+)
+
+const conns = 16
+
+var (
+	runs = flag.Int("runs", 100, "how often the plugin is killed")
+	rate = flag.Int("rate", 5000, "acknowledgement requests a second, all connections together")
+	mode = flag.String("on-failure", "forward", "the failure mode of the policy: forward, or respond")
+)
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "pluginkill:", err)
+		os.Exit(1)
+	}
+}
+
+// load is what was sent, what the broker got, and what came back.
+type load struct {
+	sent, forwarded, answered, retry atomic.Uint64
+	stop                             atomic.Bool
+}
+
+func run() error {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "pluginkill-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l := &load{}
+	broker, err := l.broker()
+	if err != nil {
+		return err
+	}
+	conf, err := configure(ctx, dir)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.Start(ctx, gateway.Options{Upstream: broker, Brokers: 1, Dir: dir, Args: []string{"--config", conf, "--log-level", "error"}})
+	if err != nil {
+		return err
+	}
+	defer g.Stop()
+	var clients sync.WaitGroup
+	errs := make(chan error, conns)
+	for range conns {
+		clients.Go(func() { errs <- l.client(g.Bootstrap()) })
+	}
+	time.Sleep(2 * time.Second)
+	before, err := metrics(ctx, g)
+	if err != nil {
+		return err
+	}
+	kills := 0
+	for ; kills < *runs; kills++ {
+		if err := kill(g.PID()); err != nil {
+			return fmt.Errorf("after %d kills: %w", kills, err)
+		}
+		if kills%10 == 9 {
+			fmt.Fprintf(os.Stderr, "%d kills, %d requests\n", kills+1, l.answered.Load())
+		}
+	}
+	if _, err := child(g.PID()); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second)
+	after, err := metrics(ctx, g)
+	if err != nil {
+		return err
+	}
+	l.stop.Store(true)
+	clients.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Printf("requests=%d failed_over=%.0f told_to_retry=%d\n", l.answered.Load(), after["ackproxy_policy_failures_total"]-before["ackproxy_policy_failures_total"],
+		l.retry.Load())
+	fmt.Printf("kills=%d unanswered=%d lost=%d goroutines=%+.0f fds=%+.0f\n", kills, l.sent.Load()-l.answered.Load(), l.sent.Load()-l.forwarded.Load(),
+		after["go_goroutines"]-before["go_goroutines"], after["process_open_fds"]-before["process_open_fds"])
+	return nil
+}
+
+// configure builds the example plugin and writes a configuration that runs it.
+func configure(ctx context.Context, dir string) (string, error) {
+	program := filepath.Join(dir, "plugin-go")
+	if err := kafka.Run(ctx, "go", "build", "-buildvcs=false", "-o", program, "github.com/ackproxy/ackproxy/examples/plugin-go"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(program, 0o755); err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	text, err := json.Marshal(map[string]any{"policies": []any{map[string]any{
+		"name": "example", "on_failure": *mode, "config": map[string]string{"topic": "orders"}, "timeout": "1s",
+		"plugin": map[string]any{"path": program, "sha256": hex.EncodeToString(sum[:]), "socket_dir": "/tmp"},
+	}}})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "ackproxy.yaml") // JSON is YAML
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// broker answers each acknowledgement with success, and one that names no partition with none, as brokers do.
+func (l *load) broker() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(c)
+		}
+	}()
+	return ln.Addr().String(), nil
+}
+
+func (l *load) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		f, err := frame(r)
+		if err != nil {
+			return
+		}
+		l.forwarded.Add(1)
+		var req kmsg.ShareAcknowledgeRequest
+		req.SetVersion(1)
+		if err := req.ReadFrom(f[15:]); err != nil { // header: key, version, correlation id, client id "load", no tags
+			fmt.Fprintln(os.Stderr, "the broker cannot read:", err)
+			return
+		}
+		answer := kmsg.NewPtrShareAcknowledgeResponse()
+		answer.SetVersion(1)
+		for _, t := range req.Topics {
+			topic := kmsg.NewShareAcknowledgeResponseTopic()
+			topic.TopicID = t.TopicID
+			for _, p := range t.Partitions {
+				partition := kmsg.NewShareAcknowledgeResponseTopicPartition()
+				partition.Partition = p.Partition
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			answer.Topics = append(answer.Topics, topic)
+		}
+		if _, err := c.Write(sized(answer.AppendTo(append(append(make([]byte, 4), f[4:8]...), 0)))); err != nil {
+			return
+		}
+	}
+}
+
+// client sends acknowledgements at its share of the rate, one at a time, and waits for each answer.
+func (l *load) client(address string) error {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	tick := time.NewTicker(time.Second * conns / time.Duration(*rate))
+	defer tick.Stop()
+	for id := int32(0); !l.stop.Load(); id++ {
+		<-tick.C
+		l.sent.Add(1)
+		if _, err := c.Write(request(id)); err != nil {
+			return err
+		}
+		c.SetReadDeadline(time.Now().Add(30 * time.Second))
+		f, err := frame(r)
+		if err != nil {
+			return fmt.Errorf("request %d: %w", id, err)
+		}
+		answer := kmsg.NewPtrShareAcknowledgeResponse()
+		answer.SetVersion(1)
+		if err := answer.ReadFrom(f[5:]); err != nil || int32(binary.BigEndian.Uint32(f)) != id || len(answer.Topics) != 1 {
+			return fmt.Errorf("request %d: a wrong answer: %x (%v)", id, f, err)
+		}
+		switch code := answer.Topics[0].Partitions[0].ErrorCode; {
+		case code == 56 && *mode == "respond":
+			l.retry.Add(1)
+		case code != 0:
+			return fmt.Errorf("request %d: error %d", id, code)
+		}
+		l.answered.Add(1)
+	}
+	return nil
+}
+
+// request is a ShareAcknowledge that rejects one record.
+func request(id int32) []byte {
+	r := kmsg.NewPtrShareAcknowledgeRequest()
+	r.SetVersion(1)
+	group, member := "group", "member"
+	r.GroupID, r.MemberID, r.ShareSessionEpoch = &group, &member, 1
+	batch := kmsg.NewShareAcknowledgeRequestTopicPartitionAcknowledgementBatch()
+	batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = int64(id), int64(id), []int8{3}
+	partition := kmsg.NewShareAcknowledgeRequestTopicPartition()
+	partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
+	topic := kmsg.NewShareAcknowledgeRequestTopic()
+	topic.TopicID, topic.Partitions = [16]byte{1}, append(topic.Partitions, partition)
+	r.Topics = append(r.Topics, topic)
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("load")).AppendRequest(nil, r, id)
+}
+
+// frame reads one frame, without its size prefix.
+func frame(r *bufio.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	p := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(r, p)
+	return p, err
+}
+
+func sized(p []byte) []byte {
+	binary.BigEndian.PutUint32(p, uint32(len(p)-4))
+	return p
+}
+
+// kill kills the plugin that runs under pid, and waits until there is another one.
+func kill(pid int) error {
+	was, err := child(pid)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
+		return err
+	}
+	for range 300 {
+		time.Sleep(100 * time.Millisecond)
+		if now, err := child(pid); err == nil && now != was {
+			time.Sleep(200 * time.Millisecond) // it decides
+			return nil
+		}
+	}
+	return fmt.Errorf("the plugin was not started again within 30 s")
+}
+
+// child is the process that pid has started.
+func child(pid int) (int, error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // of a thread that has ended: nothing
+		if fields := strings.Fields(string(text)); len(fields) > 0 {
+			return strconv.Atoi(fields[0])
+		}
+	}
+	return 0, fmt.Errorf("process %d has no child", pid)
+}
+
+// metrics sums the series of each metric.
+func metrics(ctx context.Context, g *gateway.Gateway) (map[string]float64, error) {
+	text, err := g.Metrics(ctx)
+	sums := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if i := strings.LastIndexByte(line, ' '); i >= 0 {
+			value = strings.TrimSpace(line[i:])
+		}
+		name, _, _ = strings.Cut(name, "{")
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			sums[name] += v
+		}
+	}
+	return sums, err
+}
