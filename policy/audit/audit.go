@@ -177,7 +177,7 @@ func eventsOf(o *policy.Outcome) (eventType, uint64) {
 	}
 	var j joiner
 	j.load(&o.Request)
-	n := j.events()
+	n := j.events() + split(o.Decision)
 	if n == 0 && o.Request.ClosesSession() {
 		return shareSession, 1
 	}

@@ -221,12 +221,20 @@ func (f *formatter) verdict(dst []byte, v *verdict) []byte {
 	} else {
 		dst = append(dst, `","scope":"request"`...)
 	}
+	by := `null`
+	switch {
+	case v.proxy:
+		by = `"proxy"`
+	case v.answered:
+		by = `"broker"`
+	}
+	dst = append(append(dst, `,"answered_by":`...), by...)
 	if !v.answered {
-		dst = append(dst, `,"answered_by":null,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
+		dst = append(dst, `,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
 		dst = append(dst, v.reason...)
 		return append(dst, `"}`...)
 	}
-	dst = append(dst, `,"answered_by":"broker","error_code":`...)
+	dst = append(dst, `,"error_code":`...)
 	dst = strconv.AppendInt(dst, int64(v.code), 10)
 	dst = append(dst, `,"error_name":`...)
 	dst = appendTextOrNull(dst, ErrorName(v.code))

@@ -108,9 +108,18 @@ func (j *joiner) each(head *entry, visit func(asked)) (sum totals) {
 	}
 }
 
-// ack writes the event of one partition.
+// ack writes the event of one partition, or two where policies withheld a part.
 func (w *writer) ack(o *policy.Outcome, head *entry, top *verdict) {
-	v := partitionVerdict(*top, head)
+	w.about = head.target
+	if d := w.fates[head.target]; d != nil {
+		w.decided(o, head, d, top)
+		return
+	}
+	w.asked(o, head, partitionVerdict(*top, head))
+}
+
+// asked writes the event of a partition that has one fate.
+func (w *writer) asked(o *policy.Outcome, head *entry, v verdict) {
 	anomaly := w.join.repeats(head)
 	if v.reason == missingInReply {
 		w.metrics.anomaly(o.Request.GroupID, missingInReply)
@@ -141,6 +150,9 @@ func (w *writer) ackLines(o *policy.Outcome, head *entry, v *verdict, anomaly st
 	p := &w.page
 	*p = pages{dst: w.buf, start: len(w.buf), parts: 1, scratch: p.scratch}
 	p.room = maxLine - tailRoom - (p.start - line)
+	if o.Decision != nil {
+		p.room -= policyRoom
+	}
 	sum := w.join.each(head, p.add)
 	if p.parts == 1 {
 		w.buf = w.ackTail(p.dst, o, p.records, v, anomaly)
@@ -174,7 +186,17 @@ func (w *writer) ackParts(o *policy.Outcome, head *entry, v *verdict, anomaly st
 }
 
 func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdict, anomaly string) []byte {
-	dst = append(dst, `],"forwarded":"same","records":`...)
+	forwarded := `"same"`
+	if v.state == notSent {
+		forwarded = `[]`
+	}
+	dst = append(append(dst, `],"forwarded":`...), forwarded...)
+	return w.ackEnd(dst, o, nil, records, v, anomaly)
+}
+
+// ackEnd writes what follows the ranges. d is nil where policies edited nothing of the partition.
+func (w *writer) ackEnd(dst []byte, o *policy.Outcome, d *policy.Decided, records int64, v *verdict, anomaly string) []byte {
+	dst = append(dst, `,"records":`...)
 	dst = appendOffset(dst, records)
 	if ms := o.Reply.LockTimeoutMs; ms > 0 {
 		dst = append(dst, `,"lock_timeout_ms":`...)
@@ -182,6 +204,9 @@ func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdic
 	}
 	dst = append(dst, '}')
 	dst = w.verdict(dst, v)
+	if o.Decision != nil {
+		dst = appendPolicies(dst, o.Decision, d, w.about)
+	}
 	if v.reason == missingInReply {
 		return w.close(dst, o.Note, anomaly, missingInReply)
 	}
@@ -210,6 +235,10 @@ func (w *writer) outcome(o *policy.Outcome) {
 	case policy.Acknowledgement:
 		w.join.load(&o.Request)
 		w.join.answer(o.Reply.Partitions)
+		w.fates = fatesOf(o.Decision)
+		if v := unsent(o); v != nil {
+			top = *v
+		}
 		for i := range w.join.entries {
 			if e := &w.join.entries[i]; e.head {
 				w.ack(o, e, &top)

@@ -34,6 +34,7 @@ type Event struct {
 	Request   Request  `json:"request"`
 	Ack       Ack      `json:"ack"`
 	Verdict   Verdict  `json:"verdict"`
+	Policy    []Policy `json:"policy"`
 	Control   *Control `json:"control"`
 	Note      string   `json:"note"`
 	Anomalies []string `json:"anomalies"`
@@ -112,7 +113,17 @@ type Verdict struct {
 	ErrorCode    *int16  `json:"error_code"`
 	ErrorName    string  `json:"error_name"`
 	ErrorMessage *string `json:"error_message"`
-	Reason       string  `json:"reason"` // why the state is unknown
+	Reason       string  `json:"reason"` // why the state is unknown, or nothing was sent
+}
+
+// Policy is one thing that a policy did.
+type Policy struct {
+	Name    string `json:"name"`   // empty for what concerns the request as a whole
+	Action  string `json:"action"` // change, withhold, failed, answer, delay, close, more
+	Records Offset `json:"records"`
+	Reason  string `json:"reason"`
+	Error   string `json:"error"` // why it failed
+	Did     string `json:"did"`   // what was done then
 }
 
 // Control is the control object of an audit.control event; all from Lost on is there in gaps only.

@@ -15,19 +15,21 @@ const (
 	accepted state = iota
 	refused
 	unknown
+	notSent // a policy kept it from the broker
 	states
 )
 
-var stateNames = [states]string{"accepted", "refused", "unknown"}
+var stateNames = [states]string{"accepted", "refused", "unknown", "not_sent"}
 
 // verdict is the broker's answer to what an event is about.
 type verdict struct {
 	state     state
 	partition bool // scope; else the whole request
-	answered  bool // by the broker; else code and message mean nothing
+	answered  bool // else code and message mean nothing
+	proxy     bool // what the client was told is ours, not the broker's
 	code      int16
 	message   string
-	reason    string // why the state is unknown
+	reason    string // why the state is unknown, or nothing was sent
 }
 
 // requestVerdict reads the reply's top level. Where that settles nothing about partitions (state accepted), their rows do.

@@ -21,8 +21,10 @@ const (
 // writer drains the queue. All of it belongs to the goroutine of run, except the atomics.
 type writer struct {
 	formatter
-	join joiner
-	page pages
+	join  joiner
+	fates map[target]*policy.Decided // of the outcome in work: what policies edited
+	about target                     // the partition of the event in work
+	page  pages
 
 	queue   *queue
 	metrics *metrics
