@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // seen looks at every file that the programs under test are built from, so that go test does not take a result from its cache after a
 // change of one.
 func seen() error {
-	for _, dir := range []string{"../go.mod", "../cmd", "../codec", "../policy", "../proxy", "clients"} {
+	for _, dir := range []string{"../go.mod", "../cmd", "../codec", "../policy", "../proxy", "../plugins", "../examples", "clients"} {
 		if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

@@ -71,6 +71,7 @@ type half struct {
 	complete int               // frames passed since the last flush
 	deadline bool              // a read deadline is set
 	over     bool
+	calls    int // reads and writes of sockets, for tests
 	in       inq
 	leave    func() error // takes the connection off its loop; nil where it is on none
 	slot     int32        // on its loop
@@ -246,6 +247,7 @@ func (h *half) flush() error {
 
 // write sends p to the destination, and marks an error with its side.
 func (h *half) write(p []byte) error {
+	h.calls++
 	if err := h.send(p); err != nil {
 		return fmt.Errorf("write to %s: %w", h.side.other(), err)
 	}

@@ -64,6 +64,7 @@ func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 		if err != nil {
 			return readMore, false, err
 		}
+		h.calls++
 		k, left, errno := h.in.recv(fd, p)
 		switch {
 		case errno == syscall.EAGAIN:
