@@ -43,8 +43,8 @@ func (l *loss) count(typ eventType, n uint64, at time.Time) {
 	}
 }
 
-// group notes a group that lost something; borrowed bytes stay the caller's and must outlive the tally.
-func (l *loss) group(g []byte, borrowed bool) {
+// group notes a group that lost something. It keeps a copy: outcomes are used again before a tally is.
+func (l *loss) group(g []byte) {
 	if g == nil || slices.ContainsFunc(l.groups, func(have []byte) bool { return bytes.Equal(have, g) }) {
 		return
 	}
@@ -52,10 +52,12 @@ func (l *loss) group(g []byte, borrowed bool) {
 		l.moreGroups = true
 		return
 	}
-	if !borrowed {
-		g = bytes.Clone(g)
+	n := len(l.groups)
+	if n == cap(l.groups) {
+		l.groups = append(l.groups, nil)
 	}
-	l.groups = append(l.groups, g)
+	l.groups = l.groups[:n+1]
+	l.groups[n] = append(l.groups[n][:0], g...)
 }
 
 // events is the sum of the counts.
@@ -75,7 +77,7 @@ func (l *loss) merge(m *loss) {
 		}
 	}
 	for _, g := range m.groups {
-		l.group(g, false)
+		l.group(g)
 	}
 	l.moreGroups = l.moreGroups || m.moreGroups
 	if l.firstSeq == 0 {
@@ -86,6 +88,5 @@ func (l *loss) merge(m *loss) {
 
 // reset empties l and keeps its memory.
 func (l *loss) reset() {
-	clear(l.groups)
 	*l = loss{groups: l.groups[:0]}
 }

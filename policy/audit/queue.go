@@ -106,7 +106,7 @@ func (q *queue) drop(typ eventType, n uint64, group []byte, at time.Time) {
 		q.gap = new(loss)
 	}
 	q.gap.count(typ, n, at)
-	q.gap.group(group, false)
+	q.gap.group(group)
 	q.rouse() // where the queue drained in between, the gap is due now
 }
 

@@ -122,7 +122,7 @@ func (w *writer) line(typ eventType, events uint64, o *policy.Outcome) {
 	at := time.Time{}
 	if o != nil {
 		at = eventTime(o)
-		w.tally.group(o.Request.GroupID, true)
+		w.tally.group(o.Request.GroupID)
 	}
 	if at.IsZero() {
 		at = w.now()
