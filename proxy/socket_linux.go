@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -159,6 +160,7 @@ func (c *conn) detach(h *half) error {
 	c.swap(client, broker)
 	old.client.Close()
 	old.broker.Close()
+	l.turn = slices.DeleteFunc(l.turn, func(r ready) bool { return r.c == c }) // of its other half
 	l.work.Add(1)
 	go l.run()
 	err = errors.Join(c.up.offLoop(client, broker), c.down.offLoop(broker, client))
