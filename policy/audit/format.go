@@ -28,6 +28,7 @@ type formatter struct {
 	stamp                     stamper
 	topicName                 func(codec.UUID) (string, bool)
 	middle                    []byte // of the line in work: from the time to where its ranges begin
+	effects                   []byte // of the event in work: the elements of policy that concern the request or the answer
 }
 
 // open begins a line: version, type, id, and its place in the stream. part 0 means that the event has one line only.
@@ -221,12 +222,14 @@ func (f *formatter) verdict(dst []byte, v *verdict) []byte {
 	} else {
 		dst = append(dst, `","scope":"request"`...)
 	}
-	if !v.answered {
-		dst = append(dst, `,"answered_by":null,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
+	dst = append(dst, `,"answered_by":`...)
+	dst = append(dst, answererTexts[v.by]...)
+	if v.reason != "" {
+		dst = append(dst, `,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
 		dst = append(dst, v.reason...)
 		return append(dst, `"}`...)
 	}
-	dst = append(dst, `,"answered_by":"broker","error_code":`...)
+	dst = append(dst, `,"error_code":`...)
 	dst = strconv.AppendInt(dst, int64(v.code), 10)
 	dst = append(dst, `,"error_name":`...)
 	dst = appendTextOrNull(dst, ErrorName(v.code))

@@ -108,24 +108,36 @@ func (j *joiner) each(head *entry, visit func(asked)) (sum totals) {
 	}
 }
 
-// ack writes the event of one partition.
+// ack writes what happened to one partition: one event, or two where policies let a part of it pass and withheld the rest.
 func (w *writer) ack(o *policy.Outcome, head *entry, top *verdict) {
-	v := partitionVerdict(*top, head)
 	anomaly := w.join.repeats(head)
-	if v.reason == missingInReply {
-		w.metrics.anomaly(o.Request.GroupID, missingInReply)
-	}
 	if anomaly != "" {
 		w.metrics.anomaly(o.Request.GroupID, anomaly)
 	}
+	if w.active() {
+		w.effects = appendEffects(w.effects[:0], o, top, head)
+	}
+	if head.edited != nil {
+		w.edited(o, head, top, anomaly)
+		return
+	}
+	v := partitionVerdict(*top, head)
 	var sum totals
 	if w.active() {
 		sum = w.ackLines(o, head, &v, anomaly)
 	} else {
 		sum = w.join.each(head, func(asked) {})
 	}
+	w.count(o, head, &sum, &v)
+}
+
+// count adds an event to the metrics.
+func (w *writer) count(o *policy.Outcome, head *entry, sum *totals, v *verdict) {
+	if v.reason == missingInReply {
+		w.metrics.anomaly(o.Request.GroupID, missingInReply)
+	}
 	name, _ := w.topic(head.topic)
-	w.metrics.acks(&o.Request, name, &sum, &v)
+	w.metrics.acks(&o.Request, name, sum, v)
 }
 
 // ackLines formats the event: in one line nearly always.
@@ -140,7 +152,7 @@ func (w *writer) ackLines(o *policy.Outcome, head *entry, v *verdict, anomaly st
 	w.buf = append(w.buf, `,"ack":{"mode":"not_observable","asked":[`...)
 	p := &w.page
 	*p = pages{dst: w.buf, start: len(w.buf), parts: 1, scratch: p.scratch}
-	p.room = maxLine - tailRoom - (p.start - line)
+	p.room = maxLine - tailRoom - len(w.effects) - (p.start - line)
 	sum := w.join.each(head, p.add)
 	if p.parts == 1 {
 		w.buf = w.ackTail(p.dst, o, p.records, v, anomaly)
@@ -174,7 +186,17 @@ func (w *writer) ackParts(o *policy.Outcome, head *entry, v *verdict, anomaly st
 }
 
 func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdict, anomaly string) []byte {
-	dst = append(dst, `],"forwarded":"same","records":`...)
+	if v.state == notSent {
+		dst = append(dst, `],"forwarded":[]`...)
+	} else {
+		dst = append(dst, `],"forwarded":"same"`...)
+	}
+	return w.ackEnd(dst, o, records, v, nil, anomaly)
+}
+
+// ackEnd ends a line behind its ranges; edits are the elements of policy about these.
+func (w *writer) ackEnd(dst []byte, o *policy.Outcome, records int64, v *verdict, edits []byte, anomaly string) []byte {
+	dst = append(dst, `,"records":`...)
 	dst = appendOffset(dst, records)
 	if ms := o.Reply.LockTimeoutMs; ms > 0 {
 		dst = append(dst, `,"lock_timeout_ms":`...)
@@ -182,6 +204,7 @@ func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdic
 	}
 	dst = append(dst, '}')
 	dst = w.verdict(dst, v)
+	dst = w.policies(dst, edits)
 	if v.reason == missingInReply {
 		return w.close(dst, o.Note, anomaly, missingInReply)
 	}
@@ -194,22 +217,25 @@ func (w *writer) plainLine(typ eventType, o *policy.Outcome, top *verdict, anoma
 		return
 	}
 	w.ids.next(eventTime(o))
+	w.effects = appendEffects(w.effects[:0], o, top, nil)
 	dst := w.open(w.buf, typ, 0, 0)
 	dst = w.exchange(dst, o)
 	dst = w.target(dst, &o.Request, nil)
 	dst = w.request(dst, o)
 	dst = w.verdict(dst, top)
+	dst = w.policies(dst, nil)
 	w.buf = w.close(dst, o.Note, anomaly)
 	w.line(typ, 1, o)
 }
 
 // outcome writes all events of an outcome.
 func (w *writer) outcome(o *policy.Outcome) {
-	top := requestVerdict(&o.Reply)
+	top := requestVerdict(o)
 	switch o.Kind {
 	case policy.Acknowledgement:
 		w.join.load(&o.Request)
 		w.join.answer(o.Reply.Partitions)
+		w.join.decide(o)
 		for i := range w.join.entries {
 			if e := &w.join.entries[i]; e.head {
 				w.ack(o, e, &top)
