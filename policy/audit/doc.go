@@ -24,8 +24,9 @@
 // (first above last, no types, a wrong number of them) is shown as asked and counts no records. Where a request names a partition twice, Kafka
 // applies the last entry only: the ranges of the others are marked "superseded" and not counted.
 //
-// No line is longer than 8 KiB: more ranges make more parts (stream.part of stream.parts, same id, records counted per part; what a part says was
-// asked, forwarded and edited are the same ranges), and a text of more than 384 bytes, of a policy's 192, is cut and says by how much ("…(+120 bytes)"). Bytes that are not UTF-8 become U+FFFD.
+// No line is longer than 8 KiB: more ranges make more parts (stream.part of stream.parts, same id, records counted per part; what a part says
+// was asked, forwarded and edited are the same ranges). A text of more than 384 bytes, of a policy's 192, is cut and says by how much
+// ("…(+120 bytes)"). Bytes that are not UTF-8 become U+FFFD.
 //
 // # How it gets written
 //

@@ -127,11 +127,11 @@ func (w *writer) sheetLine(h *half, s *sheet, part, parts int) {
 	dst := append(append(w.open(w.buf, shareAck, part, parts), w.middle...), s.asked...)
 	switch {
 	case h.withheld:
-		dst = append(dst, `],"forwarded":[]`...)
+		dst = append(dst, `],"forwarded":[],"records":`...)
 	case s.lists:
-		dst = append(append(append(dst, `],"forwarded":[`...), s.forwarded...), ']')
+		dst = append(append(append(dst, `],"forwarded":[`...), s.forwarded...), `],"records":`...)
 	default:
-		dst = append(dst, `],"forwarded":"same"`...)
+		dst = append(dst, `],"forwarded":"same","records":`...)
 	}
 	w.buf = w.ackEnd(dst, h.o, s.records, &h.verdict, s.edits(), h.anomaly)
 	events := uint64(0)

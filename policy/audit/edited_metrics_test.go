@@ -56,10 +56,20 @@ func TestEditMetrics(t *testing.T) {
 
 // TestDecisionCost: a decision takes room in the queue, with its texts.
 func TestDecisionCost(t *testing.T) {
-	small, large := both(four(t, 0)).Decision, both(four(t, 0)).Decision
-	large.Partitions[0].Pieces = slices.Repeat(large.Partitions[0].Pieces, 10)
-	large.Trail = []policy.Step{{Reason: strings.Repeat("x", 1000)}}
-	if a, b := decisionCost(small), decisionCost(large); a <= 0 || b < 9*a/2+1000 {
-		t.Errorf("costs %d and %d", a, b)
+	v := newValve()
+	a := start(t, Config{Sinks: []Sink{{Type: Writer, W: v}}})
+	<-v.entered
+	cost := func(o *policy.Outcome) int64 {
+		before := a.Stats().QueuedBytes
+		a.Observe(o)
+		return a.Stats().QueuedBytes - before
 	}
+	plain, small, large := cost(four(t, 0)), both(four(t, 0)), both(four(t, 0))
+	large.Decision.Partitions[0].Pieces = slices.Repeat(large.Decision.Partitions[0].Pieces, 10)
+	large.Decision.Trail = []policy.Step{{Reason: strings.Repeat("x", 1000)}}
+	if a, b := cost(small)-plain, cost(large)-plain; a <= 0 || b < 9*a/2+1000 {
+		t.Errorf("decisions cost %d and %d", a, b)
+	}
+	close(v.open)
+	stop(t, a)
 }

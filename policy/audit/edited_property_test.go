@@ -3,12 +3,14 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -236,21 +238,34 @@ func TestWrittenEvents(t *testing.T) {
 	}
 }
 
-// TestLongTexts: whatever names, reasons, errors and clients' texts there are, lines keep their length (which audit checks), and no piece is lost.
+// TestLongTexts: whatever names, reasons, errors and clients' texts there are, lines keep their length (which audit checks), and no range is lost.
 func TestLongTexts(t *testing.T) {
+	const n = 300
 	long := strings.Repeat("\x01", 5000)
-	var pieces []policy.Piece
-	for i := range int64(50) {
-		pieces = append(pieces, withheldPiece(10+i, 10+i, 1, 121, long, fmt.Sprint(i, long)))
+	var asked []codec.AckBatch
+	var same, withheld []policy.Piece
+	for i := range int64(n) {
+		asked = append(asked, batch(10+i, 10+i, int8(1+i%2)))
+		same = append(same, piece(10+i, 10+i, int8(1+i%2)))
+		withheld = append(withheld, withheldPiece(10+i, 10+i, int8(1+i%2), 121, long, fmt.Sprint(i, long)))
 	}
-	o := decided(answered(share(t, orders(4, batch(10, 59, 1))), row(ordersID, 4, 42)), pieces...)
-	o.Reply.Partitions[0].ErrorMessage, o.Note = long, long
-	o.Request.ClientID, o.Request.MemberID, o.Request.GroupID, o.Request.Software = []byte(long), []byte(long), []byte(long), long
-	for range 5 {
-		o.Decision.Trail = append(o.Decision.Trail, policy.Step{Policy: long, Err: context.DeadlineExceeded})
-	}
-	_, events := audit(t, o)
-	if all, records := fatesOf(t, events); len(all) != 50 || records != 50 || len(numbered(t, events)) != 1 {
-		t.Errorf("%d offsets, %d records in %d lines", len(all), records, len(events))
+	for name, pieces := range map[string][]policy.Piece{"not edited": same, "withheld": withheld} {
+		t.Run(name, func(t *testing.T) {
+			o := decided(answered(share(t, orders(4, asked...)), row(ordersID, 4, 42)), pieces...)
+			r := &o.Request
+			o.Reply.Partitions[0].ErrorMessage, o.Note, r.Software, r.Principal.Name = long, long, long, long
+			r.ClientID, r.MemberID, r.GroupID = []byte(long), []byte(long), []byte(long)
+			for range 40 {
+				o.Decision.Trail = append(o.Decision.Trail, policy.Step{Policy: long, Err: errors.New(long)})
+			}
+			_, events := audit(t, o)
+			records := Offset(0)
+			for _, e := range events {
+				records += e.Ack.Records
+			}
+			if records != n || len(numbered(t, events)) != 1 {
+				t.Errorf("%d records in %d lines", records, len(events))
+			}
+		})
 	}
 }

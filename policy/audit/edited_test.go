@@ -42,7 +42,8 @@ func four(t testing.TB, code int16) *policy.Outcome {
 
 // both changes 20 to 22 and withholds 23 to 24 of four.
 func both(o *policy.Outcome) *policy.Outcome {
-	return decided(o, piece(10, 19, 1), changedPiece(20, 22, 3, 2, "retry", "not poison"), withheldPiece(23, 24, 3, 121, "dlq", "the dead letter is not durable"))
+	return decided(o, piece(10, 19, 1), changedPiece(20, 22, 3, 2, "retry", "not poison"),
+		withheldPiece(23, 24, 3, 121, "dlq", "the dead letter is not durable"))
 }
 
 // failing is a chain of which one step failed.
@@ -154,18 +155,23 @@ func TestAnswers(t *testing.T) {
 		{"the broker's row, our top level", []policy.ReplyEdit{one, whole}, func(o *policy.Outcome) { o.Reply.Partitions[0].ErrorCode = 121 },
 			"request 41 NOT_CONTROLLER"},
 		{"the broker's top level wins", []policy.ReplyEdit{one, whole}, func(o *policy.Outcome) { o.Reply.ErrorCode = 122 }, ""},
+		{"a part is changed", []policy.ReplyEdit{one}, func(o *policy.Outcome) {
+			o.Decision.Partitions[0].Pieces = []policy.Piece{piece(10, 19, 1), changedPiece(20, 24, 3, 2, "p", "")}
+		}, "partition 6 NOT_LEADER_OR_FOLLOWER"},
+		{"the code of what is withheld wins", []policy.ReplyEdit{one}, func(o *policy.Outcome) {
+			o.Decision.Partitions[0].Pieces = []policy.Piece{piece(10, 19, 1), withheldPiece(20, 24, 3, 121, "p", "")}
+		}, ""},
 		{"lost", []policy.ReplyEdit{one, whole}, func(o *policy.Outcome) { lost(o) }, ""},
 		{"cut", []policy.ReplyEdit{one, whole}, func(o *policy.Outcome) { o.Decision.Close = policy.CloseAfter }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o, plain := decided(four(t, 0), piece(10, 19, 1), piece(20, 24, 3)), four(t, 0)
+			o, plain := decided(four(t, 0), piece(10, 19, 1), piece(20, 24, 3)), decided(four(t, 0), piece(10, 24, 1))
 			o.Decision.Replies = c.replies
 			if c.set != nil {
-				plain.Decision = new(policy.Decision)
 				c.set(o)
 				c.set(plain)
-				plain.Decision = nil
 			}
+			plain.Decision = nil
 			_, events := audit(t, o, plain)
 			got := ""
 			for _, a := range events[0].Policy {
@@ -176,10 +182,33 @@ func TestAnswers(t *testing.T) {
 			if got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			if v, want := events[0].Verdict, events[1].Verdict; v.State != want.State || v.AnsweredBy != want.AnsweredBy || v.ErrorName != want.ErrorName {
+			if v, want := events[0].Verdict, events[len(events)-1].Verdict; v.State != want.State || v.AnsweredBy != want.AnsweredBy || v.ErrorName != want.ErrorName {
 				t.Errorf("verdict %+v, want the broker's %+v", v, want)
 			}
 		})
+	}
+}
+
+// TestWithheldRepeated: of a partition that is named twice, the event of what was forwarded shows what is superseded; where there is none, the
+// other.
+func TestWithheldRepeated(t *testing.T) {
+	again := func() *policy.Outcome {
+		return answered(share(t, orders(4, batch(0, 9, 3)), orders(4, batch(10, 19, 1), batch(20, 24, 3))), row(ordersID, 4, 0))
+	}
+	all := decided(again(), withheldPiece(10, 19, 1, 121, "p", ""), withheldPiece(20, 24, 3, 121, "p", ""))
+	_, events := audit(t, all, both(again()))
+	if len(events) != 3 {
+		t.Fatalf("%d events, want 3", len(events))
+	}
+	for i, want := range []struct {
+		superseded bool
+		records    Offset
+		anomalies  int
+	}{{true, 15, 1}, {true, 13, 1}, {false, 2, 0}} {
+		e := events[i]
+		if e.Ack.Asked[0].Superseded != want.superseded || e.Ack.Records != want.records || len(e.Anomalies) != want.anomalies {
+			t.Errorf("event %d: %+v, anomalies %q", i, e.Ack, e.Anomalies)
+		}
 	}
 }
 

@@ -16,13 +16,9 @@ var closeNames = [...]string{
 }
 
 // appendEffects appends what policies did to a request and its answer, other than to ranges: answers, delay, close, failures. Head is nil
-// where the event is about no partition.
+// where the event is about no partition. There must be a decision.
 func appendEffects(dst []byte, o *policy.Outcome, top *verdict, head *entry) []byte {
-	d := o.Decision
-	if d == nil {
-		return dst
-	}
-	start := len(dst)
+	d, start := o.Decision, len(dst)
 	dst = appendAnswers(dst, d, top, head)
 	if d.DelayForward > 0 || d.DelayReply > 0 {
 		dst = append(dst, `,{"action":"delay","forward_ms":`...)
@@ -96,11 +92,8 @@ func appendFailures(dst []byte, d *policy.Decision, most int) []byte {
 	return dst
 }
 
-// policies appends the list policy: edits, then the effects. Each element of both begins with a comma. Where there is none it appends nothing.
+// policies appends the list policy: edits, then the effects. Each element of both begins with a comma, and there is one at least.
 func (f *formatter) policies(dst, edits []byte) []byte {
-	if len(edits)+len(f.effects) == 0 {
-		return dst
-	}
 	dst = append(dst, `,"policy":[`...)
 	first := len(dst)
 	dst = append(append(dst, edits...), f.effects...)

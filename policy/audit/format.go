@@ -222,14 +222,12 @@ func (f *formatter) verdict(dst []byte, v *verdict) []byte {
 	} else {
 		dst = append(dst, `","scope":"request"`...)
 	}
-	dst = append(dst, `,"answered_by":`...)
 	dst = append(dst, answererTexts[v.by]...)
 	if v.reason != "" {
-		dst = append(dst, `,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
+		dst = append(dst, `null,"error_name":null,"error_message":null,"reason":"`...)
 		dst = append(dst, v.reason...)
 		return append(dst, `"}`...)
 	}
-	dst = append(dst, `,"error_code":`...)
 	dst = strconv.AppendInt(dst, int64(v.code), 10)
 	dst = append(dst, `,"error_name":`...)
 	dst = appendTextOrNull(dst, ErrorName(v.code))

@@ -114,8 +114,8 @@ func (w *writer) ack(o *policy.Outcome, head *entry, top *verdict) {
 	if anomaly != "" {
 		w.metrics.anomaly(o.Request.GroupID, anomaly)
 	}
-	if w.active() {
-		w.effects = appendEffects(w.effects[:0], o, top, head)
+	if w.effects = w.effects[:0]; o.Decision != nil && w.active() {
+		w.effects = appendEffects(w.effects, o, top, head)
 	}
 	if head.edited != nil {
 		w.edited(o, head, top, anomaly)
@@ -187,16 +187,15 @@ func (w *writer) ackParts(o *policy.Outcome, head *entry, v *verdict, anomaly st
 
 func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdict, anomaly string) []byte {
 	if v.state == notSent {
-		dst = append(dst, `],"forwarded":[]`...)
+		dst = append(dst, `],"forwarded":[],"records":`...)
 	} else {
-		dst = append(dst, `],"forwarded":"same"`...)
+		dst = append(dst, `],"forwarded":"same","records":`...)
 	}
 	return w.ackEnd(dst, o, records, v, nil, anomaly)
 }
 
-// ackEnd ends a line behind its ranges; edits are the elements of policy about these.
+// ackEnd ends a line from the number of its records on; edits are the elements of policy about these.
 func (w *writer) ackEnd(dst []byte, o *policy.Outcome, records int64, v *verdict, edits []byte, anomaly string) []byte {
-	dst = append(dst, `,"records":`...)
 	dst = appendOffset(dst, records)
 	if ms := o.Reply.LockTimeoutMs; ms > 0 {
 		dst = append(dst, `,"lock_timeout_ms":`...)
@@ -204,7 +203,9 @@ func (w *writer) ackEnd(dst []byte, o *policy.Outcome, records int64, v *verdict
 	}
 	dst = append(dst, '}')
 	dst = w.verdict(dst, v)
-	dst = w.policies(dst, edits)
+	if len(edits)+len(w.effects) > 0 {
+		dst = w.policies(dst, edits)
+	}
 	if v.reason == missingInReply {
 		return w.close(dst, o.Note, anomaly, missingInReply)
 	}
@@ -217,13 +218,17 @@ func (w *writer) plainLine(typ eventType, o *policy.Outcome, top *verdict, anoma
 		return
 	}
 	w.ids.next(eventTime(o))
-	w.effects = appendEffects(w.effects[:0], o, top, nil)
+	if w.effects = w.effects[:0]; o.Decision != nil {
+		w.effects = appendEffects(w.effects, o, top, nil)
+	}
 	dst := w.open(w.buf, typ, 0, 0)
 	dst = w.exchange(dst, o)
 	dst = w.target(dst, &o.Request, nil)
 	dst = w.request(dst, o)
 	dst = w.verdict(dst, top)
-	dst = w.policies(dst, nil)
+	if len(w.effects) > 0 {
+		dst = w.policies(dst, nil)
+	}
 	w.buf = w.close(dst, o.Note, anomaly)
 	w.line(typ, 1, o)
 }

@@ -30,7 +30,10 @@ const (
 	proxy
 )
 
-var answererTexts = [...]string{nobody: "null", broker: `"broker"`, proxy: `"proxy"`}
+// answererTexts are the JSON of it, up to the error code.
+var answererTexts = [...]string{
+	nobody: `,"answered_by":null,"error_code":`, broker: `,"answered_by":"broker","error_code":`, proxy: `,"answered_by":"proxy","error_code":`,
+}
 
 // verdict is the answer to what an event is about.
 type verdict struct {
