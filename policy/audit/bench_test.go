@@ -142,3 +142,24 @@ func benchWriter(a *Auditor) *writer {
 	cfg := Config{TopicName: topicName, Instance: "orders-7d9f"}
 	return newWriter(cfg, a, a.writer.outs, seams{now: time.Now, random: func([]byte) {}})
 }
+
+// BenchmarkFormatUnedited is the event of BenchmarkFormat where policies were asked and let everything pass.
+func BenchmarkFormatUnedited(b *testing.B) {
+	o := benchOutcome(b)
+	benchDecision(b, o, piece(1040, 1047, 1))
+}
+
+// BenchmarkFormatEdited is the two events of a partition that was edited.
+func BenchmarkFormatEdited(b *testing.B) {
+	benchDecision(b, both(four(b, 0)), both(four(b, 0)).Decision.Partitions[0].Pieces...)
+}
+
+func benchDecision(b *testing.B, o *policy.Outcome, pieces ...policy.Piece) {
+	a := benchAuditor(b, Sink{Type: Writer, W: discard{}})
+	decided(o, pieces...)
+	w := benchWriter(a)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.outcome(o)
+	}
+}

@@ -14,13 +14,19 @@
 // acknowledging key that no broker would serve, by its SHA-256; "admin.request", AddRaftVoter; "audit.control", the log about itself: start,
 // stop, connections that could not be read ("coverage"), and what was lost ("gap").
 //
+// Where policies edited what a partition asks, what they let pass and what they withheld are two events. The first has what was asked and what
+// was forwarded, with the broker's verdict; the second, "not_sent", has what the client was told and by whom. An error that a policy put
+// into an answer never stands as the broker's. The list policy says who did what, also to the request as a whole; a partition that
+// policies left alone has the line that it has without policies.
+//
 // Offsets are JSON numbers, and strings where a number would lose digits (beyond 2^53 either way). Ranges stay ranges: 0 to 2^63-2 costs as much
 // as one offset; only a type array with an entry per offset is walked, and written as runs of one type. A batch that breaks the array rule
 // (first above last, no types, a wrong number of them) is shown as asked and counts no records. Where a request names a partition twice, Kafka
 // applies the last entry only: the ranges of the others are marked "superseded" and not counted.
 //
-// No line is longer than 8 KiB: more ranges make more parts (stream.part of stream.parts, same id, records counted per part), and a text of
-// more than 384 bytes is cut and says by how much ("…(+120 bytes)"). Bytes that are not UTF-8 become U+FFFD.
+// No line is longer than 8 KiB: more ranges make more parts (stream.part of stream.parts, same id, records counted per part; what a part says
+// was asked, forwarded and edited are the same ranges). A text of more than 384 bytes, of a policy's 192, is cut and says by how much
+// ("…(+120 bytes)"). Bytes that are not UTF-8 become U+FFFD.
 //
 // # How it gets written
 //

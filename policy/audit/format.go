@@ -28,6 +28,7 @@ type formatter struct {
 	stamp                     stamper
 	topicName                 func(codec.UUID) (string, bool)
 	middle                    []byte // of the line in work: from the time to where its ranges begin
+	effects                   []byte // of the event in work: the elements of policy that concern the request or the answer
 }
 
 // open begins a line: version, type, id, and its place in the stream. part 0 means that the event has one line only.
@@ -221,20 +222,12 @@ func (f *formatter) verdict(dst []byte, v *verdict) []byte {
 	} else {
 		dst = append(dst, `","scope":"request"`...)
 	}
-	by := `null`
-	switch {
-	case v.proxy:
-		by = `"proxy"`
-	case v.answered:
-		by = `"broker"`
-	}
-	dst = append(append(dst, `,"answered_by":`...), by...)
-	if !v.answered {
-		dst = append(dst, `,"error_code":null,"error_name":null,"error_message":null,"reason":"`...)
+	dst = append(dst, answererTexts[v.by]...)
+	if v.reason != "" {
+		dst = append(dst, `null,"error_name":null,"error_message":null,"reason":"`...)
 		dst = append(dst, v.reason...)
 		return append(dst, `"}`...)
 	}
-	dst = append(dst, `,"error_code":`...)
 	dst = strconv.AppendInt(dst, int64(v.code), 10)
 	dst = append(dst, `,"error_name":`...)
 	dst = appendTextOrNull(dst, ErrorName(v.code))

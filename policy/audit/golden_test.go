@@ -16,20 +16,25 @@ var update = flag.Bool("update", false, "write the golden lines anew")
 
 // TestGolden compares every kind of line byte by byte.
 func TestGolden(t *testing.T) {
+	golden(t, "golden.jsonl", goldenOutcomes(t)...)
+}
+
+// golden compares the log of outcomes with a file byte by byte.
+func golden(t *testing.T, name string, outcomes ...*policy.Outcome) {
+	t.Helper()
 	var got buffer
 	a := start(t, Config{Sinks: []Sink{{Type: Writer, W: &got}}})
 	a.Control("listeners", Field{"bootstrap", "127.0.0.1:19092"}, Field{"brokers", map[string]int{"broker-2": 19102}}, Field{"bad", func() {}})
-	for _, o := range goldenOutcomes(t) {
+	for _, o := range outcomes {
 		a.Observe(o)
 	}
 	stop(t, a)
 	lines := bytes.SplitAfter([]byte(got.String()), []byte("\n"))
 	lines[0] = bytes.Replace(lines[0], []byte(`"pid":`+pid()), []byte(`"pid":1`), 1)
-	text := bytes.Join(lines, nil)
 
-	path := filepath.Join("testdata", "golden.jsonl")
+	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
+		if err := os.WriteFile(path, bytes.Join(lines, nil), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

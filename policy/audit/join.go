@@ -16,12 +16,14 @@ type target struct {
 type entry struct {
 	target
 	batches  codec.Array[codec.AckBatch]
-	head     bool   // the first entry of its partition; the fields below are kept there
-	next     int    // the next entry of the same partition, -1
-	last     int    // the last one
-	answered bool   // the reply has a row for it
-	code     int16  // of that row; of several the first that is not zero
-	message  string // likewise
+	head     bool              // the first entry of its partition; the fields below are kept there
+	next     int               // the next entry of the same partition, -1
+	last     int               // the last one
+	answered bool              // the reply has a row for it
+	code     int16             // of that row; of several the first that is not zero
+	message  string            // likewise
+	edited   *policy.Decided   // what policies made of it; nil where it was forwarded as asked
+	reply    *policy.ReplyEdit // what a policy puts into its row of the answer
 }
 
 // smallRequest is up to how many entries a scan finds a partition faster than a map.
@@ -113,11 +115,44 @@ func (j *joiner) answer(rows []policy.PartitionResult) {
 	}
 }
 
-// events counts the partitions that a request acknowledges.
+// decide notes at the entries what policies made of them. Of a request that was not forwarded there is nothing to note.
+func (j *joiner) decide(o *policy.Outcome) {
+	d := o.Decision
+	if d == nil || closedBefore(o) {
+		return
+	}
+	for i := range d.Partitions {
+		p := &d.Partitions[i]
+		if !p.Edited() {
+			continue
+		}
+		if n := j.find(target{p.TopicID, p.Index}); n >= 0 {
+			j.entries[n].edited = p
+		}
+	}
+	for i := range d.Replies {
+		r := &d.Replies[i]
+		if r.TopLevel {
+			continue
+		}
+		if n := j.find(target{r.TopicID, r.Partition}); n >= 0 {
+			j.entries[n].reply = r
+		}
+	}
+}
+
+// events counts the events of a request: one for each partition that it acknowledges, two where a part of that was withheld.
 func (j *joiner) events() (n uint64) {
 	for i := range j.entries {
-		if j.entries[i].head {
-			n++
+		e := &j.entries[i]
+		if !e.head {
+			continue
+		}
+		n++
+		if e.edited != nil {
+			if forwarded, withheld := fates(e.edited); forwarded && withheld {
+				n++
+			}
 		}
 	}
 	return n

@@ -10,6 +10,8 @@ const (
 	hexDigits = "0123456789abcdef"
 	// maxText bounds a text in a line, in bytes as escaped, so that a line of them all stays below maxLine.
 	maxText = 384
+	// maxShort bounds those of policies: their names, reasons and errors.
+	maxShort = 192
 	// exact is the largest integer up to which every JSON reader agrees.
 	exact = 1 << 53
 )
@@ -36,14 +38,17 @@ func appendText[T ~string | ~[]byte](dst []byte, s T) []byte {
 			return append(dst, '"')
 		}
 	}
-	return appendOdd(dst, s)
+	return appendOdd(dst, s, maxText)
 }
 
-// appendOdd is the part of appendText for what is long, or not plain.
-func appendOdd[T ~string | ~[]byte](dst []byte, s T) []byte {
+// appendShort is appendText for texts of which a line may have several: it cuts at maxShort.
+func appendShort(dst []byte, s string) []byte { return appendOdd(append(dst, '"'), s, maxShort) }
+
+// appendOdd is the part of appendText for what is long, or not plain. The text is cut at most bytes.
+func appendOdd[T ~string | ~[]byte](dst []byte, s T, most int) []byte {
 	start := len(dst)
 	for i := 0; i < len(s); {
-		if len(dst)-start >= maxText {
+		if len(dst)-start >= most {
 			dst = append(dst, "…(+"...)
 			dst = strconv.AppendInt(dst, int64(len(s)-i), 10)
 			dst = append(dst, " bytes)"...)

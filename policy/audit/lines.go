@@ -108,33 +108,36 @@ func (j *joiner) each(head *entry, visit func(asked)) (sum totals) {
 	}
 }
 
-// ack writes the event of one partition, or two where policies withheld a part.
+// ack writes what happened to one partition: one event, or two where policies let a part of it pass and withheld the rest.
 func (w *writer) ack(o *policy.Outcome, head *entry, top *verdict) {
-	w.about = head.target
-	if d := w.fates[head.target]; d != nil {
-		w.decided(o, head, d, top)
-		return
-	}
-	w.asked(o, head, partitionVerdict(*top, head))
-}
-
-// asked writes the event of a partition that has one fate.
-func (w *writer) asked(o *policy.Outcome, head *entry, v verdict) {
 	anomaly := w.join.repeats(head)
-	if v.reason == missingInReply {
-		w.metrics.anomaly(o.Request.GroupID, missingInReply)
-	}
 	if anomaly != "" {
 		w.metrics.anomaly(o.Request.GroupID, anomaly)
 	}
+	if w.effects = w.effects[:0]; o.Decision != nil && w.active() {
+		w.effects = appendEffects(w.effects, o, top, head)
+	}
+	if head.edited != nil {
+		w.edited(o, head, top, anomaly)
+		return
+	}
+	v := partitionVerdict(*top, head)
 	var sum totals
 	if w.active() {
 		sum = w.ackLines(o, head, &v, anomaly)
 	} else {
 		sum = w.join.each(head, func(asked) {})
 	}
+	w.count(o, head, &sum, &v)
+}
+
+// count adds an event to the metrics.
+func (w *writer) count(o *policy.Outcome, head *entry, sum *totals, v *verdict) {
+	if v.reason == missingInReply {
+		w.metrics.anomaly(o.Request.GroupID, missingInReply)
+	}
 	name, _ := w.topic(head.topic)
-	w.metrics.acks(&o.Request, name, &sum, &v)
+	w.metrics.acks(&o.Request, name, sum, v)
 }
 
 // ackLines formats the event: in one line nearly always.
@@ -149,10 +152,7 @@ func (w *writer) ackLines(o *policy.Outcome, head *entry, v *verdict, anomaly st
 	w.buf = append(w.buf, `,"ack":{"mode":"not_observable","asked":[`...)
 	p := &w.page
 	*p = pages{dst: w.buf, start: len(w.buf), parts: 1, scratch: p.scratch}
-	p.room = maxLine - tailRoom - (p.start - line)
-	if o.Decision != nil {
-		p.room -= policyRoom
-	}
+	p.room = maxLine - tailRoom - len(w.effects) - (p.start - line)
 	sum := w.join.each(head, p.add)
 	if p.parts == 1 {
 		w.buf = w.ackTail(p.dst, o, p.records, v, anomaly)
@@ -186,17 +186,16 @@ func (w *writer) ackParts(o *policy.Outcome, head *entry, v *verdict, anomaly st
 }
 
 func (w *writer) ackTail(dst []byte, o *policy.Outcome, records int64, v *verdict, anomaly string) []byte {
-	forwarded := `"same"`
 	if v.state == notSent {
-		forwarded = `[]`
+		dst = append(dst, `],"forwarded":[],"records":`...)
+	} else {
+		dst = append(dst, `],"forwarded":"same","records":`...)
 	}
-	dst = append(append(dst, `],"forwarded":`...), forwarded...)
-	return w.ackEnd(dst, o, nil, records, v, anomaly)
+	return w.ackEnd(dst, o, records, v, nil, anomaly)
 }
 
-// ackEnd writes what follows the ranges. d is nil where policies edited nothing of the partition.
-func (w *writer) ackEnd(dst []byte, o *policy.Outcome, d *policy.Decided, records int64, v *verdict, anomaly string) []byte {
-	dst = append(dst, `,"records":`...)
+// ackEnd ends a line from the number of its records on; edits are the elements of policy about these.
+func (w *writer) ackEnd(dst []byte, o *policy.Outcome, records int64, v *verdict, edits []byte, anomaly string) []byte {
 	dst = appendOffset(dst, records)
 	if ms := o.Reply.LockTimeoutMs; ms > 0 {
 		dst = append(dst, `,"lock_timeout_ms":`...)
@@ -204,8 +203,8 @@ func (w *writer) ackEnd(dst []byte, o *policy.Outcome, d *policy.Decided, record
 	}
 	dst = append(dst, '}')
 	dst = w.verdict(dst, v)
-	if o.Decision != nil {
-		dst = appendPolicies(dst, o.Decision, d, w.about)
+	if len(edits)+len(w.effects) > 0 {
+		dst = w.policies(dst, edits)
 	}
 	if v.reason == missingInReply {
 		return w.close(dst, o.Note, anomaly, missingInReply)
@@ -219,26 +218,29 @@ func (w *writer) plainLine(typ eventType, o *policy.Outcome, top *verdict, anoma
 		return
 	}
 	w.ids.next(eventTime(o))
+	if w.effects = w.effects[:0]; o.Decision != nil {
+		w.effects = appendEffects(w.effects, o, top, nil)
+	}
 	dst := w.open(w.buf, typ, 0, 0)
 	dst = w.exchange(dst, o)
 	dst = w.target(dst, &o.Request, nil)
 	dst = w.request(dst, o)
 	dst = w.verdict(dst, top)
+	if len(w.effects) > 0 {
+		dst = w.policies(dst, nil)
+	}
 	w.buf = w.close(dst, o.Note, anomaly)
 	w.line(typ, 1, o)
 }
 
 // outcome writes all events of an outcome.
 func (w *writer) outcome(o *policy.Outcome) {
-	top := requestVerdict(&o.Reply)
+	top := requestVerdict(o)
 	switch o.Kind {
 	case policy.Acknowledgement:
 		w.join.load(&o.Request)
 		w.join.answer(o.Reply.Partitions)
-		w.fates = fatesOf(o.Decision)
-		if v := unsent(o); v != nil {
-			top = *v
-		}
+		w.join.decide(o)
 		for i := range w.join.entries {
 			if e := &w.join.entries[i]; e.head {
 				w.ack(o, e, &top)

@@ -20,11 +20,13 @@ const (
 // metrics are an auditor's. Series are looked up by name once and then kept, so that counting does not allocate. Only the writing
 // goroutine counts acknowledgements.
 type metrics struct {
-	acksVec, failuresVec, anomaliesVec *prometheus.CounterVec // nil where another auditor counts these
+	acksVec, failuresVec, anomaliesVec, editsVec *prometheus.CounterVec // nil where another auditor counts these
 
 	written, dropped    prometheus.Counter
 	queueBytes, headSeq prometheus.Gauge
 	droppedN            atomic.Uint64
+
+	edits map[string]*editSeries
 
 	groups     map[string]*groupSeries
 	pairs, max int // pairs of group and topic
@@ -50,10 +52,16 @@ type topicSeries struct {
 
 const carriers = 3
 
+// editSeries are a policy's, by policy.Action.
+type editSeries [len(editNames)]prometheus.Counter
+
+// maxPolicies bounds the policies that have series of their own. The configuration names them; this is for names that change with it.
+const maxPolicies = 100
+
 // newMetrics registers what is not registered yet, and takes over what is. Where an open auditor at the same registerer counts
 // acknowledgements this one does not.
 func newMetrics(cfg Config) (*metrics, error) {
-	m := &metrics{groups: make(map[string]*groupSeries), max: cfg.MaxSeries, registerer: cfg.Registerer}
+	m := &metrics{groups: make(map[string]*groupSeries), edits: make(map[string]*editSeries), max: cfg.MaxSeries, registerer: cfg.Registerer}
 	var err error
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -67,8 +75,9 @@ func newMetrics(cfg Config) (*metrics, error) {
 		"group", "topic", "type", "carrier", "verdict")
 	failures := counter("ackproxy_share_ack_errors_total", "Partitions whose acknowledgements were refused.", "group", "topic", "error")
 	anomalies := counter("ackproxy_share_anomalies_total", "Requests and answers that should not occur.", "group", "kind")
+	edits := counter("ackproxy_policy_edits_total", "Records of which policies changed or withheld the acknowledgement.", "policy", "action")
 	if _, taken := owners.LoadOrStore(acks, m); !taken {
-		m.acksVec, m.failuresVec, m.anomaliesVec = acks, failures, anomalies
+		m.acksVec, m.failuresVec, m.anomaliesVec, m.editsVec = acks, failures, anomalies, edits
 	}
 	events := counter("ackproxy_audit_events_total", "Audit events written, and lost.", "stream", "result")
 	m.written, m.dropped = events.WithLabelValues(cfg.Name, "written"), events.WithLabelValues(cfg.Name, "dropped")
@@ -155,6 +164,28 @@ func (m *metrics) failure(g *groupSeries, t *topicSeries, topic string, code int
 		t.failures[code] = c
 	}
 	c.Inc()
+}
+
+// edit counts records that a policy edited in what went on to the broker.
+func (m *metrics) edit(name string, withheld bool, records int64) {
+	if m.editsVec == nil {
+		return
+	}
+	s, ok := m.edits[name]
+	if !ok {
+		if len(m.edits) >= maxPolicies {
+			name = otherLabel
+		}
+		if s, ok = m.edits[name]; !ok {
+			s = new(editSeries)
+			m.edits[strings.Clone(name)] = s
+		}
+	}
+	c := &s[action(withheld)]
+	if *c == nil {
+		*c = m.editsVec.WithLabelValues(label(name), editNames[action(withheld)])
+	}
+	(*c).Add(float64(records))
 }
 
 func (m *metrics) anomaly(group []byte, kind string) {

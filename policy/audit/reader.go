@@ -34,7 +34,7 @@ type Event struct {
 	Request   Request  `json:"request"`
 	Ack       Ack      `json:"ack"`
 	Verdict   Verdict  `json:"verdict"`
-	Policy    []Policy `json:"policy"`
+	Policy    []Action `json:"policy"`
 	Control   *Control `json:"control"`
 	Note      string   `json:"note"`
 	Anomalies []string `json:"anomalies"`
@@ -86,13 +86,61 @@ type Request struct {
 	FrameSHA256 string `json:"frame_sha256"`
 }
 
-// Ack is what was asked.
+// Ack is what was asked, and what of it reached the broker.
 type Ack struct {
-	Mode          string  `json:"mode"`
-	Asked         []Range `json:"asked"`
-	Forwarded     any     `json:"forwarded"`
-	Records       Offset  `json:"records"`
-	LockTimeoutMs int32   `json:"lock_timeout_ms"`
+	Mode          string    `json:"mode"`
+	Asked         []Range   `json:"asked"`
+	Forwarded     Forwarded `json:"forwarded"`
+	Records       Offset    `json:"records"`
+	LockTimeoutMs int32     `json:"lock_timeout_ms"`
+}
+
+// Forwarded is what reached the broker: the same as was asked, or Ranges, or where there are none nothing.
+type Forwarded struct {
+	Same   bool
+	Ranges []Range
+}
+
+// UnmarshalJSON reads "same", or a list of ranges.
+func (f *Forwarded) UnmarshalJSON(b []byte) error {
+	*f = Forwarded{}
+	if string(b) == `"same"` {
+		f.Same = true
+		return nil
+	}
+	if err := json.Unmarshal(b, &f.Ranges); err != nil {
+		return fmt.Errorf("forwarded: %w", err)
+	}
+	return nil
+}
+
+// Action is what a policy did. Name is empty for what the policies of a chain did together: answer, delay, close.
+type Action struct {
+	Name   string      `json:"name"`
+	Action string      `json:"action"` // change, withhold, failed, answer, delay, close
+	Ranges []EditRange `json:"ranges"` // of change and withhold
+	Reason string      `json:"reason"` // likewise
+
+	Error   string  `json:"error"` // of failed, until TookMs
+	Did     string  `json:"did"`   // forward, respond, close
+	TookMs  float64 `json:"took_ms"`
+	Omitted int     `json:"omitted"` // failures that the line had no room for
+
+	Scope     string `json:"scope"` // of answer, until ErrorName: partition, request
+	ErrorCode int16  `json:"error_code"`
+	ErrorName string `json:"error_name"`
+
+	ForwardMs float64 `json:"forward_ms"` // of delay
+	ReplyMs   float64 `json:"reply_ms"`
+	At        string  `json:"at"` // of close: before, after, truncated, replied
+}
+
+// EditRange is a range of offsets that a policy edited, both ends included. To is empty where it was withheld.
+type EditRange struct {
+	First Offset `json:"first"`
+	Last  Offset `json:"last"`
+	From  string `json:"from"`
+	To    string `json:"to"`
 }
 
 // Range is one range of offsets, both ends included. Type is empty where the batch broke the array rule; Types are then what it had.
@@ -105,7 +153,7 @@ type Range struct {
 	Superseded bool     `json:"superseded"`
 }
 
-// Verdict is what the broker said.
+// Verdict is what the broker said, or of what did not reach it (state not_sent) what the client was told.
 type Verdict struct {
 	State        string  `json:"state"`
 	Scope        string  `json:"scope"`
@@ -113,17 +161,7 @@ type Verdict struct {
 	ErrorCode    *int16  `json:"error_code"`
 	ErrorName    string  `json:"error_name"`
 	ErrorMessage *string `json:"error_message"`
-	Reason       string  `json:"reason"` // why the state is unknown, or nothing was sent
-}
-
-// Policy is one thing that a policy did.
-type Policy struct {
-	Name    string `json:"name"`   // empty for what concerns the request as a whole
-	Action  string `json:"action"` // change, withhold, failed, answer, delay, close, more
-	Records Offset `json:"records"`
-	Reason  string `json:"reason"`
-	Error   string `json:"error"` // why it failed
-	Did     string `json:"did"`   // what was done then
+	Reason       string  `json:"reason"` // why there is no error code
 }
 
 // Control is the control object of an audit.control event; all from Lost on is there in gaps only.

@@ -15,26 +15,49 @@ const (
 	accepted state = iota
 	refused
 	unknown
-	notSent // a policy kept it from the broker
+	notSent // it did not reach the broker
 	states
 )
 
 var stateNames = [states]string{"accepted", "refused", "unknown", "not_sent"}
 
-// verdict is the broker's answer to what an event is about.
+// answerer is verdict.answered_by.
+type answerer uint8
+
+const (
+	nobody answerer = iota
+	broker
+	proxy
+)
+
+// answererTexts are the JSON of it, up to the error code.
+var answererTexts = [...]string{
+	nobody: `,"answered_by":null,"error_code":`, broker: `,"answered_by":"broker","error_code":`, proxy: `,"answered_by":"proxy","error_code":`,
+}
+
+// verdict is the answer to what an event is about.
 type verdict struct {
 	state     state
 	partition bool // scope; else the whole request
-	answered  bool // else code and message mean nothing
-	proxy     bool // what the client was told is ours, not the broker's
+	by        answerer
 	code      int16
 	message   string
-	reason    string // why the state is unknown, or nothing was sent
+	reason    string // why there is no code: code and message mean nothing then
+}
+
+// closedBefore says whether the connection was cut instead of forwarding the request.
+func closedBefore(o *policy.Outcome) bool {
+	return o.Decision != nil && o.Decision.Close == policy.CloseBefore && o.Reply.State == policy.Lost
 }
 
 // requestVerdict reads the reply's top level. Where that settles nothing about partitions (state accepted), their rows do.
-func requestVerdict(r *policy.Reply) verdict {
+func requestVerdict(o *policy.Outcome) verdict {
+	r := &o.Reply
 	switch {
+	case closedBefore(o) && o.Decision.Gone:
+		return verdict{state: notSent, by: proxy, reason: "connection_ended"}
+	case closedBefore(o):
+		return verdict{state: notSent, by: proxy, reason: closedByPolicy}
 	case r.State == policy.Lost:
 		return verdict{state: unknown, reason: "reply_lost"}
 	case r.State == policy.Unreadable:
@@ -42,9 +65,9 @@ func requestVerdict(r *policy.Reply) verdict {
 	case r.Received.IsZero(): // a zero Reply: the answer is not known to anybody
 		return verdict{state: unknown, reason: "reply_not_seen"}
 	case r.ErrorCode != 0:
-		return verdict{state: refused, answered: true, code: r.ErrorCode, message: r.ErrorMessage}
+		return verdict{state: refused, by: broker, code: r.ErrorCode, message: r.ErrorMessage}
 	}
-	return verdict{state: accepted, answered: true, message: r.ErrorMessage}
+	return verdict{state: accepted, by: broker, message: r.ErrorMessage}
 }
 
 // partitionVerdict is what the reply says about one partition: the top level's word where that refused or is not known, else its row's.
@@ -55,9 +78,34 @@ func partitionVerdict(top verdict, e *entry) verdict {
 	case !e.answered:
 		return verdict{state: unknown, partition: true, reason: missingInReply}
 	case e.code != 0:
-		return verdict{state: refused, partition: true, answered: true, code: e.code, message: e.message}
+		return verdict{state: refused, partition: true, by: broker, code: e.code, message: e.message}
 	}
-	return verdict{state: accepted, partition: true, answered: true, message: e.message}
+	return verdict{state: accepted, partition: true, by: broker, message: e.message}
+}
+
+const closedByPolicy = "closed_by_policy"
+
+// withheldVerdict is what the client was told about acknowledgements that were withheld. An error of the broker's wins over the policy's code.
+func withheldVerdict(o *policy.Outcome, top *verdict, e *entry) verdict {
+	v := verdict{state: notSent, partition: true}
+	switch {
+	case top.state == unknown:
+		v.reason = top.reason
+	case !reachesClient(o.Decision):
+		v.reason = closedByPolicy
+	case top.state == refused:
+		v.partition, v.by, v.code, v.message = false, broker, top.code, top.message
+	case e.code != 0:
+		v.by, v.code, v.message = broker, e.code, e.message
+	default:
+		v.by, v.code = proxy, e.edited.Code()
+	}
+	return v
+}
+
+// reachesClient says whether an answer gets to the client as a whole.
+func reachesClient(d *policy.Decision) bool {
+	return d.Close == policy.CloseNever || d.Close == policy.CloseReplied
 }
 
 // The anomalies that this package can see.

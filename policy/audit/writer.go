@@ -21,10 +21,8 @@ const (
 // writer drains the queue. All of it belongs to the goroutine of run, except the atomics.
 type writer struct {
 	formatter
-	join  joiner
-	fates map[target]*policy.Decided // of the outcome in work: what policies edited
-	about target                     // the partition of the event in work
-	page  pages
+	join joiner
+	page pages
 
 	queue   *queue
 	metrics *metrics
