@@ -25,7 +25,7 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 	chain, o := r.c.srv.cfg.Policies, x.outcome
 	ctx := context.Background()
 	if chain.Waits() {
-		if err := r.readyToWait(); err != nil {
+		if err := r.h.readyToWait(); err != nil {
 			return nil, err
 		}
 		watched, stop := r.c.watch()
@@ -39,10 +39,8 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		return nil, r.refuse(o, d)
 	}
 	if d.DelayForward > 0 {
-		if err := r.readyToWait(); err != nil {
-			return nil, err
-		}
-		if err := r.c.pause(d.DelayForward); err != nil {
+		if err := r.h.waitFor(d.DelayForward, r.c.failed); err != nil {
+			d.Gone = true
 			return nil, r.unsent(o, err)
 		}
 	}
@@ -57,14 +55,6 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		return nil, r.unsent(o, err)
 	}
 	return instead, nil
-}
-
-// readyToWait sends on what was looked at, and leaves the loop: others are not to wait as well.
-func (r *requests) readyToWait() error {
-	if err := r.h.flush(); err != nil {
-		return err
-	}
-	return r.h.blocking()
 }
 
 // refuse ends the connection before the request is forwarded.
@@ -115,18 +105,6 @@ func (c *conn) watch() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// pause waits for d, or until the connection fails.
-func (c *conn) pause(d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-c.failed:
-		return errClosed
-	}
-}
-
 // carryOut does what policies want done with an answer: frame, or instead where that is not nil. Its body begins at body in both.
 func (r *responses) carryOut(x exchange, frame []byte, body int, instead []byte) ([]byte, error) {
 	v := x.verdict
@@ -147,13 +125,7 @@ func (r *responses) carryOut(x exchange, frame []byte, body int, instead []byte)
 		}
 	}
 	if v.delay > 0 {
-		if err := r.h.flush(); err != nil {
-			return nil, err
-		}
-		if err := r.h.blocking(); err != nil {
-			return nil, err
-		}
-		if err := r.c.pause(v.delay); err != nil {
+		if err := r.h.waitFor(v.delay, r.c.failed); err != nil {
 			return nil, err
 		}
 	}

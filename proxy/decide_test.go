@@ -211,7 +211,11 @@ func TestWhileAPolicyWaits(t *testing.T) {
 			<-ctx.Done()
 			return policy.Verdict{}, ctx.Err()
 		}
-		chain := chainOf(t, policy.FailForward, fixed{waits: true, budget: time.Hour, decide: wait})
+		asked := make(chan struct{}, 10)
+		chain := chainOf(t, policy.FailForward, fixed{waits: true, budget: time.Hour, decide: func(ctx context.Context, r *policy.Request) (policy.Verdict, error) {
+			asked <- struct{}{}
+			return wait(ctx, r)
+		}})
 		t.Run("what came before", func(t *testing.T) {
 			c := dial(t, start(t, Config{Upstream: []string{script(t, answering(echo))}, Policies: chain}, src))
 			c.Write(append(opaque(1, 10), shareAck(2, 1, 1)...))
@@ -224,14 +228,21 @@ func TestWhileAPolicyWaits(t *testing.T) {
 			seen := &recorder{}
 			s := start(t, Config{Upstream: []string{script(t, func(c *net.TCPConn) { io.Copy(io.Discard, c); close(ended) })}, Policies: chain,
 				Observers: []policy.Observer{seen}}, src)
-			if _, hidden := s.wrap(nopTCP(t)).(hidden); hidden {
-				t.Skip("a reset shows only on a TCP socket that is known to be one")
+			for len(asked) > 0 {
+				<-asked
 			}
 			c := dial(t, s)
 			c.Write(shareAck(2, 1, 1))
-			time.Sleep(20 * time.Millisecond) // the decision is under way
+			<-asked
 			c.SetLinger(0)
 			c.Close()
+			if _, hidden := s.wrap(c).(hidden); hidden { // a reset shows only on a TCP socket that is known to be one: the wait goes on
+				s.mu.Lock()
+				for c := range s.conns {
+					go c.fail(errClosed)
+				}
+				s.mu.Unlock()
+			}
 			select {
 			case <-ended:
 			case <-time.After(10 * time.Second):
@@ -253,12 +264,27 @@ func TestWhileAPolicyWaits(t *testing.T) {
 	})
 }
 
-// nopTCP is a TCP connection to nowhere that matters.
-func nopTCP(t *testing.T) net.Conn {
-	c, err := net.Dial("tcp", script(t, func(*net.TCPConn) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
+// A connection that ends during a delay is no policy's doing, and the request is told of as not sent.
+func TestDelayEndsWithTheConnection(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		asked := make(chan struct{}, 1)
+		p := fixed{decide: func(context.Context, *policy.Request) (policy.Verdict, error) {
+			asked <- struct{}{}
+			return policy.Verdict{DelayForward: time.Hour}, nil
+		}}
+		seen := &recorder{}
+		s := start(t, Config{Upstream: []string{script(t, answering(echo))}, Policies: chainOf(t, policy.FailForward, p), Observers: []policy.Observer{seen}}, src)
+		c := dial(t, s)
+		c.Write(shareAck(2, 1, 1))
+		<-asked
+		s.mu.Lock()
+		for c := range s.conns {
+			go c.fail(errClosed)
+		}
+		s.mu.Unlock()
+		eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
+		if o := seen.seen()[0]; !o.Decision.Gone || o.Decision.Close != policy.CloseBefore || o.Reply.State != policy.Lost {
+			t.Errorf("%+v, %+v", o.Decision, o.Reply)
+		}
+	})
 }

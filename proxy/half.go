@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 )
 
 const (
@@ -76,14 +75,6 @@ type half struct {
 	leave    func() error // takes the connection off its loop; nil where it is on none
 	slot     int32        // on its loop
 	again    bool         // its turn on the loop has ended, with more to read
-}
-
-// blocking is to be called before a wait for anything but the source: on a loop others would wait, too.
-func (h *half) blocking() error {
-	if h.leave == nil {
-		return nil
-	}
-	return h.leave()
 }
 
 // side names the peer an error belongs to.
@@ -259,75 +250,4 @@ func (s side) other() side {
 		return brokerSide
 	}
 	return clientSide
-}
-
-// wake takes a buffer, with what was left when the direction parked.
-func (h *half) wake() {
-	if h.buf != nil {
-		return
-	}
-	h.buf = buffers.Get().(*[bufferSize]byte)
-	h.r, h.sent = 0, 0
-	h.w = copy(h.buf[:], h.kept)
-	h.kept = nil
-}
-
-// park flushes and gives the buffer back. What is left of an unfinished frame waits in memory of its size, and not for ever.
-func (h *half) park() error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	if h.buf != nil && h.r < h.w {
-		h.kept = append([]byte(nil), h.buf[h.r:h.w]...)
-	}
-	h.release()
-	waiting := h.kept != nil || h.large != nil
-	if waiting != h.deadline || h.large != nil { // a large frame has to make progress
-		h.deadline = waiting
-		at := time.Time{}
-		if waiting {
-			at = time.Now().Add(h.limits.headerTimeout)
-		}
-		return h.src.SetReadDeadline(at)
-	}
-	return nil
-}
-
-// release gives the buffer back to the pool.
-func (h *half) release() {
-	if h.buf != nil {
-		buffers.Put(h.buf)
-		h.buf = nil
-	}
-	h.r, h.w, h.sent = 0, 0, 0
-}
-
-// finish passes on what an ended source left: the bytes of an unfinished frame are nobody's to keep, unless it is an answer that was to
-// be looked at, which may name a broker.
-func (h *half) finish() error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	rest := h.large
-	if h.buf != nil && h.large == nil {
-		rest = h.buf[h.r:h.w]
-	}
-	if h.side == brokerSide && (h.act == holdWhole || h.act == walkForward) {
-		rest = nil
-	}
-	if len(rest) > 0 {
-		if err := h.write(rest); err != nil {
-			return err
-		}
-	}
-	h.close()
-	return nil
-}
-
-// close gives back what the half holds.
-func (h *half) close() {
-	h.release()
-	if h.large != nil {
-		h.dropLarge()
-	}
 }

@@ -114,7 +114,7 @@ func (h *half) readError(err error) error {
 
 // other moves bytes by the way that step asked for, outside of the parked reading.
 func (h *half) other(n next) (err error) {
-	if err := h.blocking(); err != nil {
+	if err := h.readyToWait(); err != nil {
 		return err
 	}
 	if h.deadline { // it was for the frame's beginning

@@ -97,15 +97,20 @@ func dupOf(c *net.TCPConn) (fd int, err error) {
 		return 0, err
 	}
 	failed := raw.Control(func(old uintptr) {
-		n, _, e := syscall.RawSyscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0)
-		if fd = int(n); e != 0 {
-			err = os.NewSyscallError("fcntl", e)
-		}
+		fd, err = dup(int(old))
 	})
 	if err == nil {
 		err = failed
 	}
 	return fd, err
+}
+
+func dup(fd int) (int, error) {
+	n, _, e := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if e != 0 {
+		return 0, os.NewSyscallError("fcntl", e)
+	}
+	return int(n), nil
 }
 
 // loop serves many connections on one goroutine: both halves of each, with the same parse-and-forward core, for as long as they wait for

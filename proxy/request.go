@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -96,7 +95,7 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 func (r *requests) register(x exchange) error {
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
-		if err = errors.Join(r.h.flush(), r.h.blocking()); err == nil {
+		if err = r.h.readyToWait(); err == nil {
 			_, err = r.c.pending.push(x, true)
 		}
 	}

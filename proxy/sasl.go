@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -60,7 +59,7 @@ func bareTokens(mechanism string) int {
 
 // awaitHandshake waits for the answer to a SaslHandshake v0, and decides how the next bytes are read.
 func (r *requests) awaitHandshake() error {
-	if err := errors.Join(r.h.flush(), r.h.blocking()); err != nil {
+	if err := r.h.readyToWait(); err != nil {
 		return err
 	}
 	var accepted bool

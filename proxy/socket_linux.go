@@ -104,11 +104,11 @@ func (s *socket) RemoteAddr() net.Addr             { return nil }
 // conn is a *net.TCPConn with a duplicate of the descriptor.
 func (s *socket) conn() (c net.Conn, err error) {
 	err = s.use(func(fd int) error {
-		d, _, e := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-		if e != 0 {
-			return os.NewSyscallError("fcntl", e)
+		d, err := dup(fd)
+		if err != nil {
+			return err
 		}
-		f := os.NewFile(d, "socket")
+		f := os.NewFile(uintptr(d), "socket")
 		defer f.Close()
 		c, err = net.FileConn(f)
 		return err
