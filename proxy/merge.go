@@ -111,36 +111,25 @@ func (m *merge) apply(frame []byte, body int, version int16) ([]byte, effect, er
 // shareFetch, shareAcknowledge and txnShareAcknowledge edit an answer that was decoded. Of a ShareFetch, records and the error of the fetch
 // are not ours to touch.
 func (m *merge) shareFetch(a *codec.ShareFetchResponse) effect {
-	if a.ErrorCode != 0 {
-		return overruled
-	}
-	var did effect
-	a.Responses, did = mergeTopics(m, a.Responses, fetchRows)
-	return m.topLevel(&a.ErrorCode, &a.ErrorMessage, did)
+	return mergeAnswer(m, &a.ErrorCode, &a.ErrorMessage, &a.Responses, fetchRows)
 }
 
 func (m *merge) shareAcknowledge(a *codec.ShareAcknowledgeResponse) effect {
-	if a.ErrorCode != 0 {
-		return overruled
-	}
-	var did effect
-	a.Responses, did = mergeTopics(m, a.Responses, ackRows)
-	return m.topLevel(&a.ErrorCode, &a.ErrorMessage, did)
+	return mergeAnswer(m, &a.ErrorCode, &a.ErrorMessage, &a.Responses, ackRows)
 }
 
 func (m *merge) txnShareAcknowledge(a *codec.TxnShareAcknowledgeResponse) effect {
-	if a.ErrorCode != 0 {
-		return overruled
-	}
-	var did effect
-	a.Responses, did = mergeTopics(m, a.Responses, ackRows)
-	return m.topLevel(&a.ErrorCode, new([]byte), did) // it has no message
+	return mergeAnswer(m, &a.ErrorCode, new([]byte), &a.Responses, ackRows) // it has no message
 }
 
-func (m *merge) topLevel(code *int16, message *[]byte, did effect) effect {
-	if m.top == nil {
-		return did
+func mergeAnswer[T codec.AckResultTopic | codec.FetchResultTopic, P codec.AckResult | codec.FetchResult](
+	m *merge, code *int16, message *[]byte, topics *codec.Array[T], of rowsOf[T, P],
+) (did effect) {
+	if *code != 0 {
+		return overruled
 	}
-	*code, *message = m.top.ErrorCode, messageOf(m.top)
-	return changed
+	if *topics, did = mergeTopics(m, *topics, of); m.top != nil {
+		*code, *message, did = m.top.ErrorCode, messageOf(m.top), changed
+	}
+	return did
 }

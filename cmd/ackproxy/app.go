@@ -40,6 +40,7 @@ type app struct {
 // observer passes outcomes on to an auditor that is made after the server; nothing is observed before Serve.
 type observer struct{ to *audit.Auditor }
 
+// Observe implements policy.Observer.
 func (o *observer) Observe(out *policy.Outcome) { o.to.Observe(out) }
 
 // newApp binds every listener and opens every sink, and serves nothing yet. After an error nothing is left behind.

@@ -25,6 +25,7 @@ type exit struct {
 	err    error
 }
 
+// Error implements error.
 func (e *exit) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("status %d", e.status)
@@ -32,6 +33,7 @@ func (e *exit) Error() string {
 	return e.err.Error()
 }
 
+// Unwrap is the cause.
 func (e *exit) Unwrap() error { return e.err }
 
 func failed(err error) error { return &exit{statusNo, err} }

@@ -16,6 +16,7 @@ const (
 	formatJSON outputFormat = "json"
 )
 
+// String, Type and Set implement pflag.Value.
 func (f *outputFormat) String() string { return string(*f) }
 func (f *outputFormat) Type() string   { return "text|json" }
 

@@ -80,25 +80,23 @@ func run() error {
 	for range conns {
 		clients.Go(func() { errs <- l.client(g.Bootstrap()) })
 	}
-	time.Sleep(2 * time.Second)
+	if err := l.progress(errs); err != nil {
+		return err
+	}
 	before, err := metrics(ctx, g)
 	if err != nil {
 		return err
 	}
 	kills := 0
 	for ; kills < *runs; kills++ {
-		if err := kill(g.PID()); err != nil {
+		if err := l.kill(ctx, g, errs); err != nil {
 			return fmt.Errorf("after %d kills: %w", kills, err)
 		}
 		if kills%10 == 9 {
 			fmt.Fprintf(os.Stderr, "%d kills, %d requests\n", kills+1, l.answered.Load())
 		}
 	}
-	if _, err := child(g.PID()); err != nil {
-		return err
-	}
-	time.Sleep(2 * time.Second)
-	after, err := metrics(ctx, g)
+	after, err := settled(ctx, g, before)
 	if err != nil {
 		return err
 	}
@@ -262,23 +260,69 @@ func sized(p []byte) []byte {
 	return p
 }
 
-// kill kills the plugin that runs under pid, and waits until there is another one.
-func kill(pid int) error {
-	was, err := child(pid)
+const (
+	patience = 30 * time.Second
+	lookAt   = 20 * time.Millisecond // between two looks at something that changes
+)
+
+// progress waits until each connection has had some more answers. An error of a client's ends the wait.
+func (l *load) progress(errs <-chan error) error {
+	until, end := l.answered.Load()+20*conns, time.Now().Add(patience)
+	for l.answered.Load() < until {
+		select {
+		case err := <-errs:
+			return fmt.Errorf("a client has ended: %w", err)
+		case <-time.After(lookAt):
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d answers, and no more within %v", l.answered.Load(), patience)
+		}
+	}
+	return nil
+}
+
+// kill kills the plugin, and waits until its successor decides: no request has failed over for a while.
+func (l *load) kill(ctx context.Context, g *gateway.Gateway, errs <-chan error) error {
+	was, err := child(g.PID())
+	if err != nil {
+		return err
+	}
+	before, err := metrics(ctx, g)
 	if err != nil {
 		return err
 	}
 	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
 		return err
 	}
-	for range 300 {
-		time.Sleep(100 * time.Millisecond)
-		if now, err := child(pid); err == nil && now != was {
-			time.Sleep(200 * time.Millisecond) // it decides
+	const failures = "ackproxy_policy_failures_total"
+	last := before
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if err := l.progress(errs); err != nil {
+			return err
+		}
+		now, err := metrics(ctx, g)
+		if err != nil {
+			return err
+		}
+		if next, err := child(g.PID()); err == nil && next != was && now[failures] == last[failures] {
+			if now[failures] == before[failures] {
+				return fmt.Errorf("no request met the failure mode")
+			}
 			return nil
 		}
+		last = now
 	}
-	return fmt.Errorf("the plugin was not started again within 30 s")
+	return fmt.Errorf("the plugin was not started again within %v", patience)
+}
+
+// settled waits until no more goroutines and descriptors are in use than before, and returns what is when it is so, or when patience ends.
+func settled(ctx context.Context, g *gateway.Gateway, before map[string]float64) (map[string]float64, error) {
+	for end := time.Now().Add(patience); ; time.Sleep(lookAt) {
+		now, err := metrics(ctx, g)
+		if err != nil || time.Now().After(end) || now["go_goroutines"] <= before["go_goroutines"] && now["process_open_fds"] <= before["process_open_fds"] {
+			return now, err
+		}
+	}
 }
 
 // child is the process that pid has started.

@@ -81,6 +81,7 @@ func (o origin) problem(path, problem, hint string) Problem {
 // badValue is a value that a setting does not take. It is what every value type returns.
 type badValue struct{ problem, hint string }
 
+// Error is the problem with its hint.
 func (e *badValue) Error() string { return e.problem + " (" + e.hint + ")" }
 
 func bad(hint, format string, args ...any) error {

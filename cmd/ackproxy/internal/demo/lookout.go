@@ -83,6 +83,7 @@ type watched struct {
 // longest is the longest text that is searched for, and a port.
 const longest = 64
 
+// Read implements io.Reader.
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
