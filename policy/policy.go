@@ -82,6 +82,8 @@ type Request struct {
 
 	// Partitions is what there is to decide about: what is asked, as earlier policies left it. It is filled in for policies only.
 	Partitions []Partition
+	// Records are the records that were delivered, for policies whose Traits ask for them; nil for others.
+	Records Records
 
 	Received time.Time // with a monotonic reading
 }

@@ -26,6 +26,8 @@ type Traits struct {
 	Waits bool
 	// Budget is how long a decision of a policy that waits may take, DefaultBudget when 0. Configuration may override it.
 	Budget time.Duration
+	// Records says that the policy looks at records. Answers that deliver any are then held whole, and their records kept for a while.
+	Records bool
 }
 
 // DefaultBudget is the time for a decision where neither the policy nor the configuration says anything.
@@ -41,6 +43,8 @@ type Partition struct {
 	// Malformed says that the broker will refuse the entry as a whole (its ranges break the rules of KIP-932). Ranges is empty, and edits do
 	// not apply.
 	Malformed bool
+	// Acquired is what was seen of the deliveries of these offsets, ascending and disjoint. Parts of Ranges that were not seen are left out.
+	Acquired []Acquisition
 }
 
 // Range is a run of offsets, both ends included, with one acknowledgement type.

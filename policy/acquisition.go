@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ackproxy/ackproxy/codec"
+)
+
+// Acquisition is a delivery that passed by: a broker handed the offsets First to Last, both included, to the member that now acknowledges
+// them. What was delivered over another proxy, or before this one began, was not seen.
+type Acquisition struct {
+	First, Last   int64
+	DeliveryCount int16     // of this delivery, from 1 on
+	Acquired      time.Time // when the answer came, with a monotonic reading
+	// LockUntil is when the broker's lock runs out at the earliest; zero where no answer said how long it lasts (ShareFetch v0).
+	LockUntil time.Time
+}
+
+// Records finds what was delivered. Many connections may use it at once.
+type Records interface {
+	// Record returns the record at an offset as it passed by. The errors are ErrNotKept, or say why the record cannot be read: its batch does
+	// not match its checksum, say. It decompresses: call it for records that are needed only.
+	Record(topic codec.UUID, partition int32, offset int64) (Record, error)
+}
+
+// Record is one record as its producer wrote it. Its bytes are shared: they must not be changed.
+type Record struct {
+	Offset        int64
+	Timestamp     int64  // milliseconds since 1970
+	AppendTime    bool   // Timestamp is when the broker appended it, not when the producer made it
+	Key, Value    []byte // nil is null
+	Headers       []RecordHeader
+	Transactional bool // written in a transaction, which may have been aborted
+}
+
+// RecordHeader is one header of a record. Keys may repeat.
+type RecordHeader struct {
+	Key   string
+	Value []byte // nil is null
+}
+
+// ErrNotKept says that a record did not pass by, or is no longer kept.
+var ErrNotKept = errors.New("the record did not pass by, or is no longer kept")
