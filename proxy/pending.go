@@ -33,7 +33,8 @@ type pending struct {
 	next    uint // exchanges that entered
 	limit   int
 	closed  bool
-	waiting bool // push waits for room
+	waiting bool   // push waits for room
+	empty   func() // called once when the queue is empty; nothing enters any more
 }
 
 func newPending(limit int) *pending {
@@ -107,10 +108,28 @@ func (p *pending) finish(n int) {
 	}
 	waiting := p.waiting
 	p.waiting = false
+	empty := p.empty
+	if empty != nil && p.done != p.next {
+		empty = nil
+	}
 	p.mu.Unlock()
 	if waiting {
 		p.room.Signal()
 	}
+	if empty != nil {
+		empty()
+	}
+}
+
+// whenEmpty has f called, by whoever calls finish, when the last exchange has left. It is false where none is there, or the queue is closed.
+func (p *pending) whenEmpty(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.done == p.next {
+		return false
+	}
+	p.empty = f
+	return true
 }
 
 // close refuses further exchanges and wakes whoever waits for room.
