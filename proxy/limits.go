@@ -23,6 +23,9 @@ func (l *limits) take(n int) error {
 	return nil
 }
 
+// fits says whether n bytes more could be taken now. They may be gone by the time they are.
+func (l *limits) fits(n int) bool { return l.buffered.Load()+int64(n) <= l.maxBuffered }
+
 func (l *limits) give(n int) { l.buffered.Add(int64(-n)) }
 
 // frame checks a size prefix against least and the limit.

@@ -160,6 +160,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
+	r.member(x, req)
 	cfg, acknowledges := &r.c.srv.cfg, concernsAcknowledgements(req)
 	if len(cfg.Observers) == 0 && cfg.Policies == nil || !req.ClosesSession() && !acknowledges {
 		return nil, nil

@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// looker is a policy that looks up all that it is shown, and forwards.
+type looker struct {
+	records bool
+	mu      sync.Mutex
+	seen    map[string]string // what was found of each offset that was acknowledged
+}
+
+func (l *looker) Name() string          { return "looker" }
+func (l *looker) Traits() policy.Traits { return policy.Traits{Records: l.records} }
+
+func (l *looker) Decide(_ context.Context, r *policy.Request) (policy.Verdict, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range r.Partitions {
+		for _, asked := range p.Ranges {
+			for offset := asked.First; offset <= asked.Last; offset++ {
+				l.look(r, &p, offset, asked.Type)
+			}
+		}
+	}
+	return policy.Verdict{}, nil
+}
+
+func (l *looker) look(r *policy.Request, p *policy.Partition, offset int64, typ int8) {
+	found := "nothing"
+	for _, a := range p.Acquired {
+		if a.First <= offset && offset <= a.Last && a.LockUntil.After(a.Acquired) && !a.Acquired.After(r.Received) {
+			found = fmt.Sprintf("count %d", a.DeliveryCount)
+		}
+	}
+	if l.records {
+		record, err := r.Records.Record(p.TopicID, p.Index, offset)
+		if err != nil {
+			found += " " + err.Error()
+		} else {
+			found += fmt.Sprintf(" %s=%s %v %d", record.Key, record.Value, record.Headers, record.Timestamp)
+		}
+	} else if r.Records != nil {
+		found += " and records that nobody asked for"
+	}
+	l.seen[fmt.Sprintf("%d/%d as %d", p.Index, offset, typ)] = found
+}
+
+// TestDeliveries takes records to a share consumer, and compares what a policy finds of each acknowledged offset with what the consumer got.
+func TestDeliveries(t *testing.T) {
+	for name, src := range sources {
+		for _, records := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " records ", records), func(t *testing.T) { deliveries(t, src, records) })
+		}
+	}
+}
+
+func deliveries(t *testing.T, src source, withRecords bool) {
+	const records = 300
+	k := cluster(t, 2, "orders")
+	l := &looker{records: withRecords, seen: map[string]string{}}
+	chain, err := policy.NewChain(policy.Member{Policy: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Config{Upstream: k.ListenAddrs(), Policies: chain}, src)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	p := client(t, kgo.SeedBrokers(s.Addr()), kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	for i := range records {
+		r := kgo.StringRecord(fmt.Sprint(i, strings.Repeat("x", i*10))) // answers below and above 64 KiB
+		r.Key, r.Headers = []byte("k"), []kgo.RecordHeader{{Key: "h", Value: []byte{byte(i)}}}
+		if err := p.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	earliest(ctx, t, p, "g")
+	c := client(t, kgo.SeedBrokers(s.Addr()), kgo.ConsumeTopics("orders"), kgo.ShareGroup("g"), kgo.FetchMaxWait(50*time.Millisecond))
+	want := map[string]string{}
+	for settled := 0; settled < records; {
+		fs := c.PollFetches(ctx)
+		if err := fs.Err0(); err != nil {
+			t.Fatal(err, settled)
+		}
+		for _, r := range fs.Records() {
+			typ, how := policy.Accept, kgo.AckAccept
+			switch {
+			case r.Offset%5 == 1 && r.DeliveryCount() == 1:
+				typ, how = policy.Release, kgo.AckRelease
+				settled--
+			case r.Offset%7 == 0:
+				typ, how = policy.Reject, kgo.AckReject
+			}
+			settled++
+			r.Ack(how)
+			found := fmt.Sprintf("count %d", r.DeliveryCount())
+			if withRecords {
+				found += fmt.Sprintf(" %s=%s [{h %v}] %d", r.Key, r.Value, r.Headers[0].Value, r.Timestamp.UnixMilli())
+			}
+			want[fmt.Sprintf("%d/%d as %d", r.Partition, r.Offset, typ)] = found
+		}
+	}
+	if err := c.FlushAcks(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for what, found := range want {
+		if l.seen[what] != found {
+			t.Errorf("%s: found %.200q, want %.200q", what, l.seen[what], found)
+		}
+	}
+	if spans, bytes := s.delivered.Size(); spans != 0 || bytes != 0 {
+		t.Errorf("%d spans and %d bytes are kept of what was settled", spans, bytes)
+	}
+}
