@@ -22,10 +22,14 @@ func newDeliveries(cfg *Config) *delivered.Store {
 
 // member notes in x whose request it is, so that its answer is noted for that member.
 func (r *requests) member(x *exchange, req *policy.Request) {
-	if s := r.c.srv.delivered; s != nil {
-		x.member = s.Member(req.GroupID, req.MemberID)
-		x.opens = req.Carrier == policy.ShareFetch && req.SessionEpoch == 0
+	s := r.c.srv.delivered
+	if s == nil {
+		return
 	}
+	if r.last == nil || !r.last.Is(req.GroupID, req.MemberID) {
+		r.last = s.Member(req.GroupID, req.MemberID)
+	}
+	x.member, x.opens = r.last, req.Carrier == policy.ShareFetch && req.SessionEpoch == 0
 }
 
 // delivers says whether x is a ShareFetch whose answer is noted.

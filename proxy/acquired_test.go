@@ -1,14 +1,18 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"math"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -123,5 +127,88 @@ func deliveries(t *testing.T, src source, withRecords bool) {
 	}
 	if spans, bytes := s.delivered.Size(); spans != 0 || bytes != 0 {
 		t.Errorf("%d spans and %d bytes are kept of what was settled", spans, bytes)
+	}
+}
+
+// TestHostileDeliveries: whatever an answer claims to deliver, it passes as it came, and little of it is kept.
+func TestHostileDeliveries(t *testing.T) {
+	const ranges = 1 << 20
+	r := kmsg.NewPtrShareFetchResponse()
+	r.SetVersion(2)
+	r.AcquisitionLockTimeoutMillis = math.MinInt32
+	part := kmsg.NewShareFetchResponseTopicPartition()
+	part.Records = bytes.Repeat([]byte{0xff}, 1000)
+	for i := range int64(ranges) {
+		a := kmsg.NewShareFetchResponseTopicPartitionAcquiredRecord()
+		a.FirstOffset, a.LastOffset = (i*7919)%ranges-5, (i*104729)%ranges*i // in no order, many inverted
+		part.AcquiredRecords = append(part.AcquiredRecords, a)
+	}
+	topic := kmsg.NewShareFetchResponseTopic()
+	topic.Partitions = append(topic.Partitions, part, part)
+	r.Topics = append(r.Topics, topic)
+	want := reply(r, 7)
+	for name, keep := range map[string]int64{"held": 1 << 30, "streamed": -1} {
+		t.Run(name, func(t *testing.T) {
+			chain, err := policy.NewChain(policy.Member{Policy: &looker{records: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := start(t, Config{Upstream: []string{script(t, answering(func([]byte) []byte { return want }))}, Policies: chain, KeepRecords: keep}, nil)
+			c := dial(t, s)
+			if _, err := c.Write(shareFetch(7, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := readFrame(c); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes of %d, %v", len(got), len(want), err)
+			}
+			if spans, _ := s.delivered.Size(); spans == 0 || spans > 1<<13 {
+				t.Errorf("%d spans", spans)
+			}
+		})
+	}
+}
+
+// shareFetch is a ShareFetch v2 of member m of group g that acknowledges nothing.
+func shareFetch(id, epoch int32) []byte {
+	r := kmsg.NewPtrShareFetchRequest()
+	group, member := "g", "m"
+	r.GroupID, r.MemberID, r.ShareSessionEpoch = &group, &member, epoch
+	return request(r, 2, id)
+}
+
+// TestDeliveriesEndWithTheConnection: that of the one which opened the session, and no other.
+func TestDeliveriesEndWithTheConnection(t *testing.T) {
+	for name, src := range sources {
+		t.Run(name, func(t *testing.T) {
+			r := kmsg.NewPtrShareFetchResponse()
+			r.SetVersion(2)
+			part := kmsg.NewShareFetchResponseTopicPartition()
+			part.AcquiredRecords = append(part.AcquiredRecords, kmsg.ShareFetchResponseTopicPartitionAcquiredRecord{FirstOffset: 3, LastOffset: 9, DeliveryCount: 1})
+			topic := kmsg.NewShareFetchResponseTopic()
+			topic.Partitions = append(topic.Partitions, part)
+			r.Topics = append(r.Topics, topic)
+			chain, err := policy.NewChain(policy.Member{Policy: &looker{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			broker := script(t, answering(func(f []byte) []byte { return reply(r, idOf(f, false)) }))
+			s := start(t, Config{Upstream: []string{broker}, Policies: chain}, src)
+			opener, other := dial(t, s), dial(t, s)
+			for i, c := range []net.Conn{opener, other} {
+				if _, err := c.Write(shareFetch(int32(i), int32(i))); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := readFrame(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other.Close()
+			eventually(t, "the other connection is gone", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 1 })
+			if spans, _ := s.delivered.Size(); spans != 1 {
+				t.Errorf("%d spans after the end of a connection that opened nothing", spans)
+			}
+			opener.Close()
+			eventually(t, "what was delivered is forgotten", func() bool { spans, _ := s.delivered.Size(); return spans == 0 })
+		})
 	}
 }

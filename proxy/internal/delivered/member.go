@@ -10,10 +10,18 @@ import (
 
 // Member is what was delivered to one member of a share group.
 type Member struct {
-	store    *Store
-	key      string                 // its group and its own id
+	store *Store
+	name
 	holdings map[Partition]*holding // the store's lock guards it, and sessions
 	sessions []session
+}
+
+// name is how a member is found.
+type name struct{ group, id string }
+
+// Is says whether m is this member. It is cheaper than to look for it.
+func (m *Member) Is(group, member []byte) bool {
+	return m.group == string(group) && m.id == string(member) && group != nil && member != nil
 }
 
 var _ policy.Deliveries = (*Member)(nil)
@@ -153,6 +161,6 @@ func (m *Member) end(broker string, before time.Time) {
 		m.store.change(h, all, func(p *span, _ offsets) bool { return p.broker != broker || p.acquired.After(before) })
 	}
 	if len(m.sessions) == 0 && len(m.holdings) == 0 {
-		m.store.members.Remove(m.key)
+		m.store.members.Remove(m.name)
 	}
 }

@@ -7,7 +7,6 @@
 package delivered
 
 import (
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ type Partition struct {
 // Store is what was delivered to all members. Many goroutines may use it at once.
 type Store struct {
 	mu         sync.Mutex
-	members    *simplelru.LRU[string, *Member]
+	members    *simplelru.LRU[name, *Member]
 	partitions *simplelru.LRU[*holding, struct{}]
 	spans      int
 	blobs      *simplelru.LRU[*blob, struct{}]
@@ -71,7 +70,7 @@ func (s *span) over(now time.Time) bool { return !s.until.IsZero() && now.Sub(s.
 // New returns a store that keeps records of at most so many bytes, and with 0 none.
 func New(keepRecords int64) *Store {
 	s := &Store{maxBytes: keepRecords, now: time.Now}
-	s.members, _ = simplelru.NewLRU(maxMembers, func(_ string, m *Member) {
+	s.members, _ = simplelru.NewLRU(maxMembers, func(_ name, m *Member) {
 		for _, h := range m.holdings {
 			s.partitions.Remove(h)
 		}
@@ -97,19 +96,18 @@ func (s *Store) Member(group, member []byte) *Member {
 	if group == nil || member == nil || len(group)+len(member) > maxKey {
 		return nil
 	}
-	var space [128]byte
-	key := append(append(binary.AppendUvarint(space[:0], uint64(len(group))), group...), member...)
+	n := name{string(group), string(member)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m, ok := s.members.Get(string(key)); ok {
+	if m, ok := s.members.Get(n); ok {
 		return m
 	}
-	return &Member{store: s, key: string(key)} // it is entered once there is something to know
+	return &Member{store: s, name: n} // it is entered once there is something to know
 }
 
 // current is what the store has under m's name: another one where m was never entered, or has been pushed out meanwhile. The caller holds s.mu.
 func (s *Store) current(m *Member) *Member {
-	if now, ok := s.members.Get(m.key); ok {
+	if now, ok := s.members.Get(m.name); ok {
 		return now
 	}
 	return m
@@ -118,8 +116,8 @@ func (s *Store) current(m *Member) *Member {
 // entered is current, and enters m where there is none.
 func (s *Store) entered(m *Member) *Member {
 	now := s.current(m)
-	if !s.members.Contains(m.key) {
-		s.members.Add(m.key, now)
+	if !s.members.Contains(m.name) {
+		s.members.Add(m.name, now)
 	}
 	return now
 }
