@@ -16,8 +16,8 @@ import (
 	"github.com/ackproxy/ackproxy/policy"
 )
 
-// ErrNone says that no batch has a record at an offset: compaction removed it, or it is a control record.
-var ErrNone = errors.New("no record at this offset")
+// ErrNone says that a batch has no record at an offset: compaction removed it.
+var ErrNone = errors.New("its batch has no record at this offset")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -111,7 +111,8 @@ func Open(p []byte) *Set {
 	return s
 }
 
-// Record returns the record at an offset. It is ErrNone, or says why the batch cannot be read. worth is asked whether a batch may be kept
+// Record returns the record at an offset. The error is policy.ErrNotKept where no batch covers that, or wraps ErrNone, or says why the batch
+// cannot be read. worth is asked whether a batch may be kept
 // open, which takes so many bytes beyond those of the batch itself; the bytes of the record are part of them.
 func (s *Set) Record(offset int64, worth func(bytes int) bool) (policy.Record, error) {
 	i, _ := slices.BinarySearchFunc(s.batches, offset, func(b *lazy, at int64) int {
@@ -121,7 +122,7 @@ func (s *Set) Record(offset int64, worth func(bytes int) bool) (policy.Record, e
 		return 1
 	})
 	if i == len(s.batches) || s.batches[i].first > offset {
-		return policy.Record{}, ErrNone
+		return policy.Record{}, policy.ErrNotKept
 	}
 	b := s.batches[i]
 	open, err := b.opened(worth)

@@ -129,9 +129,10 @@ func TestRecord(t *testing.T) {
 				if worth && asked != 2 {
 					t.Errorf("two batches were opened %d times", asked)
 				}
-				for _, none := range []int64{0, 99, 102, 105, 199, 205, 1 << 62} {
-					if r, err := s.Record(none, always); !errors.Is(err, ErrNone) {
-						t.Errorf("offset %d: %+v, %v", none, r, err)
+				for offset, want := range map[int64]error{102: ErrNone, 203: ErrNone, 0: policy.ErrNotKept, 99: policy.ErrNotKept,
+					105: policy.ErrNotKept, 199: policy.ErrNotKept, 205: policy.ErrNotKept, 1 << 62: policy.ErrNotKept} {
+					if r, err := s.Record(offset, always); !errors.Is(err, want) {
+						t.Errorf("offset %d: %+v, %v, want %v", offset, r, err, want)
 					}
 				}
 			})
