@@ -145,7 +145,9 @@ const perCodec = 40
 // produce writes records through a proxy, some of them in a transaction.
 func produce(ctx context.Context, t *testing.T, addr, topic string, codec kgo.CompressionCodec, transaction bool) {
 	t.Helper()
-	opts := []kgo.Opt{kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(20 * time.Millisecond)}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(20 * time.Millisecond),
+	}
 	if transaction {
 		opts = append(opts, kgo.TransactionalID("t"))
 	}

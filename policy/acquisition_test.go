@@ -42,7 +42,7 @@ func TestAcquiredIsCutToWhatIsAsked(t *testing.T) {
 		r := request(t, false, entries...)
 		r.Deliveries = known
 		var seen [][]Acquisition
-		look := Member{Timeout: time.Minute, Policy: fake{name: "looks", traits: Traits{Waits: waits}, decide: func(_ context.Context, r *Request) (Verdict, error) {
+		note := func(_ context.Context, r *Request) (Verdict, error) {
 			if r.Records != nil || r.Deliveries != nil {
 				t.Errorf("a policy that asked for no records has %v, %v", r.Records, r.Deliveries)
 			}
@@ -50,10 +50,12 @@ func TestAcquiredIsCutToWhatIsAsked(t *testing.T) {
 				seen = append(seen, append([]Acquisition(nil), p.Acquired...))
 			}
 			return Verdict{}, nil
-		}}}
-		again := look
-		again.Policy = fake{name: "looks again", traits: look.Policy.Traits(), decide: look.Policy.(fake).decide}
-		chain(t, look, says("withholds", Verdict{Edits: []Edit{{TopicID: orders, First: 9, Last: 30, Action: Withhold}}}), again).Decide(context.Background(), r, nil)
+		}
+		look := func(name string) Member {
+			return Member{Timeout: time.Minute, Policy: fake{name: name, traits: Traits{Waits: waits}, decide: note}}
+		}
+		withholds := says("withholds", Verdict{Edits: []Edit{{TopicID: orders, First: 9, Last: 30, Action: Withhold}}})
+		chain(t, look("looks"), withholds, look("looks again")).Decide(context.Background(), r, nil)
 		cut := func(i int, first, last int64) Acquisition {
 			a := known[i]
 			a.First, a.Last = first, last

@@ -183,7 +183,7 @@ func TestDeliveriesEndWithTheConnection(t *testing.T) {
 			r := kmsg.NewPtrShareFetchResponse()
 			r.SetVersion(2)
 			part := kmsg.NewShareFetchResponseTopicPartition()
-			part.AcquiredRecords = append(part.AcquiredRecords, kmsg.ShareFetchResponseTopicPartitionAcquiredRecord{FirstOffset: 3, LastOffset: 9, DeliveryCount: 1})
+			part.AcquiredRecords = []kmsg.ShareFetchResponseTopicPartitionAcquiredRecord{{FirstOffset: 3, LastOffset: 9, DeliveryCount: 1}}
 			topic := kmsg.NewShareFetchResponseTopic()
 			topic.Partitions = append(topic.Partitions, part)
 			r.Topics = append(r.Topics, topic)

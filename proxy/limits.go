@@ -23,8 +23,8 @@ func (l *limits) take(n int) error {
 	return nil
 }
 
-// fits says whether n bytes more could be taken now. They may be gone by the time they are.
-func (l *limits) fits(n int) bool { return l.buffered.Load()+int64(n) <= l.maxBuffered }
+// fits says whether n bytes may be taken for what can do without. It leaves half to those who cannot, and to frames that are growing still.
+func (l *limits) fits(n int) bool { return l.buffered.Load()+int64(n) <= l.maxBuffered/2 }
 
 func (l *limits) give(n int) { l.buffered.Add(int64(-n)) }
 

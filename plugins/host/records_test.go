@@ -95,7 +95,7 @@ func TestRecordsGoToAPlugin(t *testing.T) {
 	}
 	large := bytes.Repeat([]byte("0123456789abcde\n"), 5<<16)
 	s := shelf{
-		1: {Offset: 1, Timestamp: -5, Key: []byte("k\xff"), Value: []byte{}, Headers: []policy.RecordHeader{{Key: "h\xff", Value: []byte{0}}, {Key: "", Value: nil}}},
+		1: {Offset: 1, Timestamp: -5, Key: []byte("k\xff"), Value: []byte{}, Headers: []policy.RecordHeader{{Key: "h\xff", Value: []byte{0}}, {}}},
 		2: {Offset: 2, Timestamp: 7, AppendTime: true, Transactional: true, Key: []byte{}},
 		3: {Offset: 3, Value: large},
 		4: {Offset: -1},

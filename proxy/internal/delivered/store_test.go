@@ -47,9 +47,11 @@ func answer(now time.Time, delivery ...Delivery) *Answer {
 
 func accepts(received time.Time, first, last int64) *policy.Outcome {
 	return &policy.Outcome{
-		Request:  policy.Request{Carrier: policy.ShareAcknowledge, SessionEpoch: 1, Received: received},
-		Reply:    policy.Reply{Partitions: []policy.PartitionResult{{TopicID: at.Topic, Partition: at.Index}}},
-		Decision: &policy.Decision{Partitions: []policy.Decided{{TopicID: at.Topic, Index: at.Index, Pieces: []policy.Piece{{First: first, Last: last, Forwarded: policy.Accept}}}}},
+		Request: policy.Request{Carrier: policy.ShareAcknowledge, SessionEpoch: 1, Received: received},
+		Reply:   policy.Reply{Partitions: []policy.PartitionResult{{TopicID: at.Topic, Partition: at.Index}}},
+		Decision: &policy.Decision{Partitions: []policy.Decided{
+			{TopicID: at.Topic, Index: at.Index, Pieces: []policy.Piece{{First: first, Last: last, Forwarded: policy.Accept}}},
+		}},
 	}
 }
 
