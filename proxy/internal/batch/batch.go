@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -74,15 +75,25 @@ func next(p []byte) (raw, rest []byte, h header, ok bool) {
 // Keep copies the batches of p of which wanted says that they are, and leaves out those that no record can be read from: of the formats
 // before v2, control batches, and one that is cut short.
 func Keep(p []byte, wanted func(first, last int64) bool) []byte {
-	var kept []byte
+	size := 0
+	each(p, wanted, func(raw []byte) { size += len(raw) })
+	if size == 0 {
+		return nil
+	}
+	kept := make([]byte, 0, size)
+	each(p, wanted, func(raw []byte) { kept = append(kept, raw...) })
+	return kept
+}
+
+// each calls do with the batches that Keep keeps.
+func each(p []byte, wanted func(first, last int64) bool, do func(raw []byte)) {
 	for len(p) > 0 {
 		raw, rest, h, ok := next(p)
 		if ok && h.attributes&controlBit == 0 && wanted(h.first, h.last) {
-			kept = append(kept, raw...)
+			do(raw)
 		}
 		p = rest
 	}
-	return slices.Clip(kept)
 }
 
 // Set is a run of batches. Many goroutines may use it at once.
@@ -93,9 +104,10 @@ type lazy struct {
 	header
 	raw []byte
 
-	mu   sync.Mutex
-	open *opened // nil until a record was asked for, and where that is not worth its memory
-	err  error   // why it cannot be read; it never will
+	mu    sync.Mutex
+	open  *opened              // nil until a record was asked for, and where that is not worth its memory
+	spare weak.Pointer[opened] // then; the next record is likely to be asked for before the garbage is collected
+	err   error                // why it cannot be read; it never will
 }
 
 // Open returns the batches of p, which must not be changed any more. Those that do not ascend are left out.
@@ -125,11 +137,11 @@ func (s *Set) Record(offset int64, worth func(bytes int) bool) (policy.Record, e
 		return policy.Record{}, policy.ErrNotKept
 	}
 	b := s.batches[i]
-	open, err := b.opened(worth)
+	o, err := b.opened(worth)
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("record batch at offset %d: %w", b.first, err)
 	}
-	r, err := open.record(int32(offset - b.first))
+	r, err := o.record(int32(offset - b.first))
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("record at offset %d: %w", offset, err)
 	}
@@ -144,15 +156,20 @@ func (b *lazy) opened(worth func(int) bool) (*opened, error) {
 	if b.open != nil || b.err != nil {
 		return b.open, b.err
 	}
-	open, err := open(b.raw, b.header)
+	if o := b.spare.Value(); o != nil {
+		return o, nil
+	}
+	o, err := open(b.raw, b.header)
 	if err != nil {
 		b.err = err
 		return nil, err
 	}
-	if worth(open.size(b.raw)) {
-		b.open = open
+	if worth(o.size(b.raw)) {
+		b.open = o
+	} else {
+		b.spare = weak.Make(o)
 	}
-	return open, nil
+	return o, nil
 }
 
 // complete fills in what a record shares with its batch. r.Timestamp is a difference before.
