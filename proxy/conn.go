@@ -84,6 +84,7 @@ func (c *conn) ended(h *half, err error) {
 	if h == c.down {
 		close(c.answered)
 		c.answers.verdict(policy.Reply{State: policy.Lost}) // to what was only answered in part
+		c.answers.ended()
 		c.lose()
 	}
 	if c.left.Add(-1) == 0 {

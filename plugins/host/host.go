@@ -108,7 +108,7 @@ func (p *Plugin) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	return s.decisions.ask(ctx, m)
+	return s.decisions.ask(ctx, m, r)
 }
 
 // Observe queues an outcome, and drops it where the queue is full.
@@ -155,6 +155,7 @@ func (p *Plugin) Stats() Stats {
 type wants struct {
 	name                     string
 	decides, observes, frame bool
+	records                  bool
 	budget                   time.Duration
 	message                  int // bytes
 }

@@ -141,7 +141,8 @@ func (s *session) start(ctx context.Context, spec *Spec) error {
 }
 
 func readWants(m *policyv1.ConfigureResponse) (w wants, err error) {
-	w = wants{name: m.GetName(), decides: m.GetDecides(), observes: m.GetObserves(), frame: m.GetNeedsFrame(), message: int(m.GetMaxMessageBytes())}
+	w = wants{name: m.GetName(), decides: m.GetDecides(), observes: m.GetObserves(), frame: m.GetNeedsFrame(), message: int(m.GetMaxMessageBytes()),
+		records: m.GetNeedsRecords()}
 	if b := m.GetBudget(); b != nil {
 		w.budget = b.AsDuration()
 	}

@@ -25,7 +25,7 @@ func FromRequest(r *policy.Request, frame bool) (*policyv1.Request, error) {
 	m := fromRequest(r, frame)
 	ranges := 0
 	for i := range r.Partitions {
-		ranges += len(r.Partitions[i].Ranges)
+		ranges += len(r.Partitions[i].Ranges) + len(r.Partitions[i].Acquired)
 	}
 	if ranges > maxRanges {
 		return nil, fmt.Errorf("%d ranges: %w", ranges, ErrTooLarge)
@@ -76,6 +76,7 @@ func fromPartition(p *policy.Partition) *policyv1.Partition {
 		made[i].First, made[i].Last, made[i].Type = r.First, r.Last, policyv1.AcknowledgeType(r.Type)
 		m.Ranges[i] = &made[i]
 	}
+	m.Acquired = fromAcquired(p.Acquired)
 	return m
 }
 
@@ -159,6 +160,7 @@ func toPartition(m *policyv1.Partition) (policy.Partition, error) {
 	for _, r := range m.GetRanges() {
 		p.Ranges = append(p.Ranges, policy.Range{First: r.GetFirst(), Last: r.GetLast(), Type: int8(r.GetType())})
 	}
+	p.Acquired = toAcquired(m.GetAcquired())
 	return p, err
 }
 
