@@ -65,11 +65,14 @@ func (s *server) Configure(_ context.Context, m *policyv1.ConfigureRequest) (*po
 	}
 	s.opened.Store(&p)
 	answer := &policyv1.ConfigureResponse{
-		Name: p.name, Decides: p.policy != nil, Observes: p.observer != nil, NeedsFrame: true, MaxMessageBytes: wire.LargestMessage,
+		Name: p.name, Decides: p.policy != nil, Observes: p.observer != nil, MapsEndpoints: p.endpoints != nil, NeedsFrame: true, MaxMessageBytes: wire.LargestMessage,
 	}
-	if p.policy != nil {
+	switch {
+	case p.policy != nil:
 		traits := p.policy.Traits()
 		answer.Budget, answer.NeedsRecords = durationpb.New(traits.Budget), traits.Records
+	case p.endpoints != nil:
+		answer.Budget = durationpb.New(p.endpoints.Traits().Budget)
 	}
 	return answer, nil
 }
@@ -234,6 +237,7 @@ func (s *server) Observe(stream grpc.BidiStreamingServer[policyv1.ObserveRequest
 			d.Dropped(batch.GetDropped())
 		}
 		for _, m := range batch.GetOutcomes() {
+			learnTopics(m)
 			o, err := wire.ToOutcome(m)
 			if err != nil {
 				return status.Error(codes.InvalidArgument, err.Error())
