@@ -78,7 +78,9 @@ type parts struct {
 
 func serve(open func([]byte) (parts, error)) {
 	s := &server{open: open, stdout: os.Stdout, stderr: os.Stderr}
-	go s.endWithHost(os.Stdin)
+	if os.Getenv(wire.CookieKey) != "" { // else go-plugin says what this program is, and ends it
+		go s.endWithHost(os.Stdin)
+	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue,
