@@ -91,3 +91,29 @@ func TestEndpointPolicies(t *testing.T) {
 		})
 	}
 }
+
+// What docs/endpoints.md and config.example.yaml show is a configuration.
+func TestDocumentedPolicies(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/endpoints.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(doc), "```yaml\n")
+	text, _, ok := strings.Cut(text, "```\n")
+	example, err := os.ReadFile("../../config.example.yaml")
+	if err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	_, commented, _ := strings.Cut(string(example), "# - name: more")
+	commented, _, _ = strings.Cut("# - name: more"+commented, "\n\n")
+	commented = "policies:\n" + strings.ReplaceAll(strings.TrimPrefix(commented, "# "), "\n# ", "\n")
+	for _, c := range []struct {
+		text string
+		want int
+	}{{text, 1}, {commented, 2}} {
+		file := configFile(t, c.text)
+		if r := inProcess(t, "plugins", "list", "-c", file, "-o", "json"); r.status != 0 || strings.Count(r.out, "\n") != c.want {
+			t.Errorf("status %d\n%s%s\nof\n%s", r.status, r.out, r.err, c.text)
+		}
+	}
+}
