@@ -127,7 +127,11 @@ func TestExitStatuses(t *testing.T) {
 // Every command shows an example and says what it is.
 func TestHelp(t *testing.T) {
 	root := newRootCmd()
-	for _, c := range append(root.Commands(), root) {
+	all := append(root.Commands(), root)
+	for _, c := range root.Commands() {
+		all = append(all, c.Commands()...)
+	}
+	for _, c := range all {
 		if c.Example == "" || c.Short == "" || !strings.Contains(c.Example, root.Name()+" ") {
 			t.Errorf("%s: short %q, example %q", c.CommandPath(), c.Short, c.Example)
 		}
