@@ -15,7 +15,6 @@ func newPlannedCmds() []*cobra.Command {
 		{"audit", "Verify and export audit logs", "ackproxy audit verify audit.jsonl"},
 		{"chaos", "Inject faults", "ackproxy chaos list"},
 		{"dlq", "Inspect and redrive dead letters", "ackproxy dlq inspect"},
-		{"plugins", "List and check plugins", "ackproxy plugins list"},
 	} {
 		cmds = append(cmds, &cobra.Command{
 			Use:                p.name,
