@@ -116,6 +116,7 @@ type book struct {
 	withheld  int // acknowledgements of records
 	again     int // of these: the record was delivered again
 	otherwise int // of these: the client asked again, and the broker accepted it
+	closes    int // requests that closed a session and had something withheld
 	slow      spread
 	atOnce    spread
 	wrong     []string
@@ -165,6 +166,7 @@ func (b *book) decided(d *decision) {
 	defer b.mu.Unlock()
 	b.decisions = append(b.decisions, d)
 	b.pending[d.id] = append(b.pending[d.id], d)
+	before := b.withheld
 	for target, p := range d.parts {
 		b.withheld += p.withheld()
 		for _, c := range p.ranges(true) {
@@ -178,6 +180,9 @@ func (b *book) decided(d *decision) {
 				r.closing, r.withheld = d.closes, time.Now()
 			}
 		}
+	}
+	if d.closes && b.withheld > before {
+		b.closes++
 	}
 }
 

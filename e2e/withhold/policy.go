@@ -46,7 +46,7 @@ func (a *atRandom) Decide(_ context.Context, r *policy.Request) (policy.Verdict,
 		id: id{r.APIKey, r.CorrelationID, string(r.GroupID), string(r.MemberID)}, parts: make(map[tap.Target]*part, len(r.Partitions)),
 	}
 	var v policy.Verdict
-	quiet := a.off || a.rand.IntN(2) == 0
+	quiet := a.off || !d.closes && a.rand.IntN(2) == 0
 	for _, p := range r.Partitions {
 		target := tap.Target{Topic: p.TopicID, Partition: p.Index}
 		made := &part{pieces: a.pieces(p.Ranges, quiet, func(offset int64) bool { return a.book.may(d.id.group, target, offset) })}
