@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,7 +32,8 @@ type Exchange struct {
 	Epoch         int32
 	Renew         bool
 	Asked         []Target                  // all that the request names, once each
-	Acks          map[Target]map[int64]int8 // type by offset; of several entries the last one with batches
+	Acks          map[Target]map[int64]int8 // type by offset; of several entries the last one's, if it has batches
+	Renews        bool                      // there is a Renew in any of its entries
 	Malformed     map[Target]bool           // Acks has nothing of these: their batches break the rules of KIP-932
 
 	Top      int16 // the answer's
@@ -110,29 +112,24 @@ type batch struct {
 	types       []int8
 }
 
-// entry adds what a request asks of a partition.
+// entry adds what a request asks of a partition. Brokers (4.1.2 to 4.4.0) take a partition's last entry, also when it is empty.
 func (x *Exchange) entry(t Target, batches int, all iter.Seq[batch]) {
-	if !x.asks(t) {
+	if !slices.Contains(x.Asked, t) {
 		x.Asked = append(x.Asked, t)
 	}
+	delete(x.Acks, t)
+	delete(x.Malformed, t)
 	if batches == 0 {
 		return
 	}
-	acks, ok := expand(all)
-	delete(x.Acks, t)
-	if x.Malformed[t] = !ok; ok {
+	for b := range all {
+		x.Renews = x.Renews || slices.Contains(b.types, 4)
+	}
+	if acks, ok := expand(all); ok {
 		x.Acks[t] = acks
-		delete(x.Malformed, t)
+	} else {
+		x.Malformed[t] = true
 	}
-}
-
-func (x *Exchange) asks(t Target) bool {
-	for _, a := range x.Asked {
-		if a == t {
-			return true
-		}
-	}
-	return false
 }
 
 // widest bounds a range: no test acknowledges more at once.
