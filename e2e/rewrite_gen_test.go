@@ -149,6 +149,9 @@ func (g *rewriteGen) verdict(x *tap.Exchange, held map[tap.Target]map[int64]int1
 	code := withheldCodes[g.IntN(len(withheldCodes))]
 	for _, t := range x.Asked {
 		acks := x.Acks[t]
+		if len(acks) == 0 && g.one(4) { // of which nothing is asked, or the broker will refuse it
+			v.Edits = append(v.Edits, g.edit(t, 0, 1<<40, code))
+		}
 		if len(acks) == 0 || g.one(3) || hasTired(acks, held[t]) {
 			continue
 		}
