@@ -5,7 +5,6 @@ package tap
 import (
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -68,42 +67,50 @@ func ReadRequest(frame []byte) (*Exchange, bool, error) {
 
 func (x *Exchange) request(body []byte) error {
 	if x.Key == int16(kmsg.ShareAcknowledge) {
-		q := kmsg.NewPtrShareAcknowledgeRequest()
-		q.Version = x.Version
-		if err := q.ReadFrom(body); err != nil {
-			return fmt.Errorf("ShareAcknowledge %d: %w", x.Correlation, err)
-		}
-		x.Group, x.Member, x.Epoch, x.Renew = *q.GroupID, *q.MemberID, q.ShareSessionEpoch, q.IsRenewAck
-		for _, t := range q.Topics {
-			for _, p := range t.Partitions {
-				x.entry(Target{t.TopicID, p.Partition}, len(p.AcknowledgementBatches), func(yield func(batch) bool) {
-					for _, b := range p.AcknowledgementBatches {
-						if !yield(batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes}) {
-							return
-						}
-					}
-				})
-			}
-		}
-		return nil
+		return x.acknowledge(body)
 	}
 	q := kmsg.NewPtrShareFetchRequest()
 	q.Version = x.Version
 	if err := q.ReadFrom(body); err != nil {
 		return fmt.Errorf("ShareFetch %d: %w", x.Correlation, err)
 	}
-	x.Group, x.Member, x.Epoch, x.Renew = *q.GroupID, *q.MemberID, q.ShareSessionEpoch, q.IsRenewAck
+	x.Epoch, x.Renew = q.ShareSessionEpoch, q.IsRenewAck
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {
-			x.entry(Target{t.TopicID, p.Partition}, len(p.AcknowledgementBatches), func(yield func(batch) bool) {
-				for _, b := range p.AcknowledgementBatches {
-					if !yield(batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes}) {
-						return
-					}
-				}
-			})
+			var all []batch
+			for _, b := range p.AcknowledgementBatches {
+				all = append(all, batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes})
+			}
+			x.entry(Target{t.TopicID, p.Partition}, all)
 		}
 	}
+	return x.who(q.GroupID, q.MemberID)
+}
+
+func (x *Exchange) acknowledge(body []byte) error {
+	q := kmsg.NewPtrShareAcknowledgeRequest()
+	q.Version = x.Version
+	if err := q.ReadFrom(body); err != nil {
+		return fmt.Errorf("ShareAcknowledge %d: %w", x.Correlation, err)
+	}
+	x.Epoch, x.Renew = q.ShareSessionEpoch, q.IsRenewAck
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			var all []batch
+			for _, b := range p.AcknowledgementBatches {
+				all = append(all, batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes})
+			}
+			x.entry(Target{t.TopicID, p.Partition}, all)
+		}
+	}
+	return x.who(q.GroupID, q.MemberID)
+}
+
+func (x *Exchange) who(group, member *string) error {
+	if group == nil || member == nil {
+		return fmt.Errorf("request %d names no group, or no member", x.Correlation)
+	}
+	x.Group, x.Member = *group, *member
 	return nil
 }
 
@@ -113,16 +120,16 @@ type batch struct {
 }
 
 // entry adds what a request asks of a partition. Brokers (4.1.2 to 4.4.0) take a partition's last entry, also when it is empty.
-func (x *Exchange) entry(t Target, batches int, all iter.Seq[batch]) {
+func (x *Exchange) entry(t Target, all []batch) {
 	if !slices.Contains(x.Asked, t) {
 		x.Asked = append(x.Asked, t)
 	}
 	delete(x.Acks, t)
 	delete(x.Malformed, t)
-	if batches == 0 {
+	if len(all) == 0 {
 		return
 	}
-	for b := range all {
+	for _, b := range all {
 		x.Renews = x.Renews || slices.Contains(b.types, 4)
 	}
 	if acks, ok := expand(all); ok {
@@ -136,9 +143,9 @@ func (x *Exchange) entry(t Target, batches int, all iter.Seq[batch]) {
 const widest = 1 << 20
 
 // expand lists offsets; false where a broker refuses the batches.
-func expand(all iter.Seq[batch]) (map[int64]int8, bool) {
+func expand(all []batch) (map[int64]int8, bool) {
 	acks, next := map[int64]int8{}, int64(0)
-	for b := range all {
+	for _, b := range all {
 		n := b.last - b.first + 1
 		if b.first < next || n < 1 || n > widest || len(b.types) == 0 || len(b.types) > 1 && int64(len(b.types)) != n {
 			return nil, false
