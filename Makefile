@@ -9,7 +9,7 @@ UNITS      = $(shell go list ./... | grep -v '/e2e')
 FUZZ       = $(sort $(shell grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=e2e . | sed -E 's|^./(.*)/[^/]*:func |\1/|'))
 CONTAINER ?= $(shell command -v buildah || command -v docker || command -v podman)
 
-.PHONY: help build test lint golden bench fuzz e2e plugin-kill cover image
+.PHONY: help build test lint golden bench fuzz e2e plugin-kill withhold cover image
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ e2e: ## the end-to-end tests alone
 RUNS ?= 100
 plugin-kill: ## kill a plugin RUNS times (100) under load, and count what is missing
 	go run ./e2e/pluginkill -runs $(RUNS)
+
+SECONDS ?= 600
+withhold: ## withhold acknowledgements at random for SECONDS (600) on a real broker, and compare what came of it
+	go run ./e2e/withhold/run -seconds $(SECONDS)
 
 cover: ## coverage of each package by its own tests
 	go test -cover $(UNITS)
