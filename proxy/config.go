@@ -44,7 +44,8 @@ type Config struct {
 
 	Policies   *policy.Chain // decides about requests that carry acknowledgements; nil: nobody does
 	Observers  []policy.Observer
-	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
+	Endpoints  []policy.EndpointMember // say where clients find brokers, where Advertise and BrokerPortsBase are not right for all
+	Registerer prometheus.Registerer   // nil: metrics are kept but registered nowhere
 	Log        zerolog.Logger
 }
 

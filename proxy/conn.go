@@ -25,10 +25,11 @@ type conn struct {
 	ends struct{ client, broker net.Conn }
 	loop *loop // while it is on one: then both halves run on the loop's goroutine, and nothing of theirs is shared
 
-	pending   *pending
-	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
-	spoke     atomic.Bool                      // a byte of the broker's reached the client
-	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
+	pending    *pending
+	principal  atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
+	advertised atomic.Pointer[advertised]       // set by the request loop, read by the response loop; nil: nothing of its own
+	spoke      atomic.Bool                      // a byte of the broker's reached the client
+	relay      atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
 	left     atomic.Int32  // halves that have not ended
 	answered chan struct{} // closed when the response half has ended

@@ -28,6 +28,7 @@ type requests struct {
 	h        *half
 	started  bool      // the first frame was looked at
 	software string    // what the client called itself in ApiVersions
+	clientID *string   // of the first request that may be answered with addresses; read for endpoint policies only
 	sasl     saslState // of the exchange under way
 	key      int16     // of the frame that is held whole
 	version  int16
@@ -82,6 +83,9 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 			return passOn, nil
 		}
 	}
+	if carriesEndpoints(key, version) != 0 && !r.learnClientID(p, frame) {
+		return undecided, nil
+	}
 	count(&r.c.on.counts.requests, key, version)
 	if r.c.srv.reads(key) || isSASL(key) || key == codec.KeyApiVersions {
 		r.key, r.version = key, version
@@ -93,6 +97,9 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 
 // register enters x into the queue of pending exchanges. Where the queue is full it flushes and waits: that is the backpressure.
 func (r *requests) register(x exchange) error {
+	if err := r.askEndpoints(&x); err != nil {
+		return err
+	}
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
 		if err = r.h.readyToWait(); err == nil {

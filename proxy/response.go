@@ -86,7 +86,7 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 	if err != nil {
 		return nil, r.unread(err)
 	}
-	m := &mapper{srv: r.c.srv, api: apiName(x.key)}
+	m := r.mapper()
 	var instead []byte
 	switch {
 	case x.need&needVersions != 0:
@@ -111,6 +111,10 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 		return r.carryOut(x, frame, body, instead)
 	}
 	return instead, nil
+}
+
+func (r *responses) mapper() *mapper {
+	return &mapper{srv: r.c.srv, told: r.c.advertised.Load(), api: apiName(r.x.key)}
 }
 
 // hasAddresses names the answers that kmsg reads for us.
@@ -217,7 +221,7 @@ func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) 
 	if err != nil {
 		return err
 	}
-	m := &mapper{srv: r.c.srv, api: apiName(r.x.key)}
+	m := r.mapper()
 	if m.mapTail(t) {
 		fitted, ok := t.fit(size)
 		if !ok {

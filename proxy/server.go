@@ -36,6 +36,9 @@ type Server struct {
 	few     int                     // connections that have goroutines; further ones are on loops
 	loops   loops
 
+	endpointsWait bool          // an endpoint policy may block
+	askAgain      time.Duration // how long a connection leaves an endpoint policy alone that failed
+
 	mu        sync.Mutex
 	listeners map[int32]*listener // by node id; bootstrapNode is the bootstrap listener
 	conns     map[*conn]struct{}
@@ -72,12 +75,13 @@ type brokerState struct {
 // serves nothing yet. After an error nothing is left behind.
 func New(cfg Config) (*Server, error) {
 	fillDefaults(&cfg)
-	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second, few: fewConns,
+	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second, askAgain: time.Second, few: fewConns,
 		listeners: map[int32]*listener{}, conns: map[*conn]struct{}{}, brokers: map[string]*brokerState{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.limits = limits{maxFrame: cfg.MaxFrame, headerTimeout: cfg.HeaderTimeout, maxBuffered: cfg.MaxBuffered}
 	s.names, _ = lru.New[codec.UUID, string](16384)
 	s.told, _ = lru.New[string, time.Time](1024)
+	s.endpointsWait = slices.ContainsFunc(cfg.Endpoints, func(m policy.EndpointMember) bool { return m.Policy.Traits().Waits })
 	s.metrics = newMetrics(s)
 	var err error
 	if s.nodes, err = loadNodes(&cfg); err != nil {

@@ -56,14 +56,14 @@ type Txn struct {
 	Arm    Arm    `yaml:"arm" env:"ARM"`
 }
 
-// Policy is one entry of policies: a plugin, and how it is asked.
+// Policy is one entry of policies: a built-in one or a plugin, and how it is asked.
 type Policy struct {
 	Name      string    `yaml:"name"`
-	Builtin   string    `yaml:"builtin"` // none is built yet
+	Builtin   string    `yaml:"builtin"` // its name, where there is no plugin
 	Plugin    Plugin    `yaml:"plugin"`
 	OnFailure OnFailure `yaml:"on_failure"`
-	Timeout   Duration  `yaml:"timeout"` // for a decision; 0: what the plugin declares
-	Config    Raw       `yaml:"config"`  // for the plugin
+	Timeout   Duration  `yaml:"timeout"` // for a decision; 0: what the policy declares
+	Config    Raw       `yaml:"config"`  // the policy's own
 }
 
 // Plugin is a program that decides.

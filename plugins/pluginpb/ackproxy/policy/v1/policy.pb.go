@@ -520,8 +520,10 @@ type ConfigureResponse struct {
 	// The largest message that the plugin's server takes, in bytes; 0 means 4 MiB, which is gRPC's default. What does not fit is not sent: a
 	// decision fails, an outcome counts as dropped.
 	MaxMessageBytes int32 `protobuf:"varint,6,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether to call Endpoints.
+	MapsEndpoints bool `protobuf:"varint,8,opt,name=maps_endpoints,json=mapsEndpoints,proto3" json:"maps_endpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
@@ -594,6 +596,13 @@ func (x *ConfigureResponse) GetMaxMessageBytes() int32 {
 		return x.MaxMessageBytes
 	}
 	return 0
+}
+
+func (x *ConfigureResponse) GetMapsEndpoints() bool {
+	if x != nil {
+		return x.MapsEndpoints
+	}
+	return false
 }
 
 // DecideRequest asks for one decision, or says that one is no longer needed.
@@ -2334,6 +2343,282 @@ func (x *Step) GetFailed() FailureMode {
 	return FailureMode_FAILURE_MODE_FORWARD_UNSPECIFIED
 }
 
+// EndpointsRequest is who asks where brokers are, and what they would be told without the plugin.
+type EndpointsRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Connection *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	Principal  *Principal             `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Of the first request that was answered with addresses.
+	ClientId *string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3,oneof" json:"client_id,omitempty"`
+	// As in Request.
+	Software string `protobuf:"bytes,4,opt,name=software,proto3" json:"software,omitempty"`
+	// The brokers that are known so far, ascending. Further ones may turn up in answers.
+	Nodes         []*Node `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointsRequest) Reset() {
+	*x = EndpointsRequest{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointsRequest) ProtoMessage() {}
+
+func (x *EndpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointsRequest.ProtoReflect.Descriptor instead.
+func (*EndpointsRequest) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndpointsRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *EndpointsRequest) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *EndpointsRequest) GetClientId() string {
+	if x != nil && x.ClientId != nil {
+		return *x.ClientId
+	}
+	return ""
+}
+
+func (x *EndpointsRequest) GetSoftware() string {
+	if x != nil {
+		return x.Software
+	}
+	return ""
+}
+
+func (x *EndpointsRequest) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Node is one broker.
+type Node struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Where clients are told to find it: a listener of ackproxy's.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port int32  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	// Where ackproxy finds it, host:port. No client may be told this address: an answer that has it is refused.
+	Upstream      string `protobuf:"bytes,4,opt,name=upstream,proto3" json:"upstream,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Node) Reset() {
+	*x = Node{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Node) ProtoMessage() {}
+
+func (x *Node) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Node.ProtoReflect.Descriptor instead.
+func (*Node) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Node) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Node) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Node) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Node) GetUpstream() string {
+	if x != nil {
+		return x.Upstream
+	}
+	return ""
+}
+
+// EndpointsResponse is a table of addresses that lead to ackproxy's own listeners. What is left out stays as it would be without the plugin.
+type EndpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes []*NodeEndpoint        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The host of all brokers that are not in nodes; {id} in it stands for the broker's id. Empty: as without the plugin.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// The port of all brokers that are not in nodes is this plus the broker's id. 0: as without the plugin.
+	PortBase      int32 `protobuf:"varint,3,opt,name=port_base,json=portBase,proto3" json:"port_base,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointsResponse) Reset() {
+	*x = EndpointsResponse{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointsResponse) ProtoMessage() {}
+
+func (x *EndpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointsResponse.ProtoReflect.Descriptor instead.
+func (*EndpointsResponse) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *EndpointsResponse) GetNodes() []*NodeEndpoint {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *EndpointsResponse) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *EndpointsResponse) GetPortBase() int32 {
+	if x != nil {
+		return x.PortBase
+	}
+	return 0
+}
+
+// NodeEndpoint is the address of one broker.
+type NodeEndpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// A name or an address, without a port.
+	Host          string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port          int32  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeEndpoint) Reset() {
+	*x = NodeEndpoint{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeEndpoint) ProtoMessage() {}
+
+func (x *NodeEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeEndpoint.ProtoReflect.Descriptor instead.
+func (*NodeEndpoint) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *NodeEndpoint) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *NodeEndpoint) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *NodeEndpoint) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
 var File_ackproxy_policy_v1_policy_proto protoreflect.FileDescriptor
 
 const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
@@ -2342,7 +2627,7 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x10ConfigureRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12!\n" +
-	"\fhost_version\x18\x03 \x01(\tR\vhostVersion\"\xdd\x01\n" +
+	"\fhost_version\x18\x03 \x01(\tR\vhostVersion\"\x84\x02\n" +
 	"\x11ConfigureResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adecides\x18\x02 \x01(\bR\adecides\x12\x1a\n" +
@@ -2350,7 +2635,8 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12\x1f\n" +
 	"\vneeds_frame\x18\x05 \x01(\bR\n" +
 	"needsFrame\x12*\n" +
-	"\x11max_message_bytes\x18\x06 \x01(\x05R\x0fmaxMessageBytes\"\x8e\x01\n" +
+	"\x11max_message_bytes\x18\x06 \x01(\x05R\x0fmaxMessageBytes\x12%\n" +
+	"\x0emaps_endpoints\x18\b \x01(\bR\rmapsEndpoints\"\x8e\x01\n" +
 	"\rDecideRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.ackproxy.policy.v1.RequestR\arequest\x126\n" +
@@ -2506,7 +2792,30 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
 	"\x05error\x18\x04 \x01(\tH\x00R\x05error\x88\x01\x01\x127\n" +
 	"\x06failed\x18\x05 \x01(\x0e2\x1f.ackproxy.policy.v1.FailureModeR\x06failedB\b\n" +
-	"\x06_error*}\n" +
+	"\x06_error\"\x8b\x02\n" +
+	"\x10EndpointsRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.ackproxy.policy.v1.ConnectionR\n" +
+	"connection\x12;\n" +
+	"\tprincipal\x18\x02 \x01(\v2\x1d.ackproxy.policy.v1.PrincipalR\tprincipal\x12 \n" +
+	"\tclient_id\x18\x03 \x01(\tH\x00R\bclientId\x88\x01\x01\x12\x1a\n" +
+	"\bsoftware\x18\x04 \x01(\tR\bsoftware\x12.\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x18.ackproxy.policy.v1.NodeR\x05nodesB\f\n" +
+	"\n" +
+	"_client_id\"Z\n" +
+	"\x04Node\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\x12\x1a\n" +
+	"\bupstream\x18\x04 \x01(\tR\bupstream\"|\n" +
+	"\x11EndpointsResponse\x126\n" +
+	"\x05nodes\x18\x01 \x03(\v2 .ackproxy.policy.v1.NodeEndpointR\x05nodes\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x1b\n" +
+	"\tport_base\x18\x03 \x01(\x05R\bportBase\"F\n" +
+	"\fNodeEndpoint\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port*}\n" +
 	"\aCarrier\x12\x17\n" +
 	"\x13CARRIER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CARRIER_SHARE_FETCH\x10\x01\x12\x1d\n" +
@@ -2545,11 +2854,12 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\vFailureMode\x12$\n" +
 	" FAILURE_MODE_FORWARD_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FAILURE_MODE_RESPOND\x10\x01\x12\x16\n" +
-	"\x12FAILURE_MODE_CLOSE\x10\x022\x96\x02\n" +
+	"\x12FAILURE_MODE_CLOSE\x10\x022\xf0\x02\n" +
 	"\rPolicyService\x12X\n" +
 	"\tConfigure\x12$.ackproxy.policy.v1.ConfigureRequest\x1a%.ackproxy.policy.v1.ConfigureResponse\x12S\n" +
 	"\x06Decide\x12!.ackproxy.policy.v1.DecideRequest\x1a\".ackproxy.policy.v1.DecideResponse(\x010\x01\x12V\n" +
-	"\aObserve\x12\".ackproxy.policy.v1.ObserveRequest\x1a#.ackproxy.policy.v1.ObserveResponse(\x010\x01BKZIgithub.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1;policyv1b\x06proto3"
+	"\aObserve\x12\".ackproxy.policy.v1.ObserveRequest\x1a#.ackproxy.policy.v1.ObserveResponse(\x010\x01\x12X\n" +
+	"\tEndpoints\x12$.ackproxy.policy.v1.EndpointsRequest\x1a%.ackproxy.policy.v1.EndpointsResponseBKZIgithub.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1;policyv1b\x06proto3"
 
 var (
 	file_ackproxy_policy_v1_policy_proto_rawDescOnce sync.Once
@@ -2564,7 +2874,7 @@ func file_ackproxy_policy_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_ackproxy_policy_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_ackproxy_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_ackproxy_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_ackproxy_policy_v1_policy_proto_goTypes = []any{
 	(Carrier)(0),                  // 0: ackproxy.policy.v1.Carrier
 	(Decoding)(0),                 // 1: ackproxy.policy.v1.Decoding
@@ -2596,13 +2906,17 @@ var file_ackproxy_policy_v1_policy_proto_goTypes = []any{
 	(*DecidedPartition)(nil),      // 27: ackproxy.policy.v1.DecidedPartition
 	(*Piece)(nil),                 // 28: ackproxy.policy.v1.Piece
 	(*Step)(nil),                  // 29: ackproxy.policy.v1.Step
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*EndpointsRequest)(nil),      // 30: ackproxy.policy.v1.EndpointsRequest
+	(*Node)(nil),                  // 31: ackproxy.policy.v1.Node
+	(*EndpointsResponse)(nil),     // 32: ackproxy.policy.v1.EndpointsResponse
+	(*NodeEndpoint)(nil),          // 33: ackproxy.policy.v1.NodeEndpoint
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_ackproxy_policy_v1_policy_proto_depIdxs = []int32{
-	30, // 0: ackproxy.policy.v1.ConfigureResponse.budget:type_name -> google.protobuf.Duration
+	34, // 0: ackproxy.policy.v1.ConfigureResponse.budget:type_name -> google.protobuf.Duration
 	13, // 1: ackproxy.policy.v1.DecideRequest.request:type_name -> ackproxy.policy.v1.Request
-	30, // 2: ackproxy.policy.v1.DecideRequest.time_left:type_name -> google.protobuf.Duration
+	34, // 2: ackproxy.policy.v1.DecideRequest.time_left:type_name -> google.protobuf.Duration
 	19, // 3: ackproxy.policy.v1.DecideResponse.verdict:type_name -> ackproxy.policy.v1.Verdict
 	23, // 4: ackproxy.policy.v1.ObserveRequest.outcomes:type_name -> ackproxy.policy.v1.Outcome
 	14, // 5: ackproxy.policy.v1.Request.connection:type_name -> ackproxy.policy.v1.Connection
@@ -2611,14 +2925,14 @@ var file_ackproxy_policy_v1_policy_proto_depIdxs = []int32{
 	1,  // 8: ackproxy.policy.v1.Request.decoding:type_name -> ackproxy.policy.v1.Decoding
 	16, // 9: ackproxy.policy.v1.Request.problem:type_name -> ackproxy.policy.v1.Problem
 	17, // 10: ackproxy.policy.v1.Request.partitions:type_name -> ackproxy.policy.v1.Partition
-	31, // 11: ackproxy.policy.v1.Request.received:type_name -> google.protobuf.Timestamp
-	31, // 12: ackproxy.policy.v1.Connection.opened:type_name -> google.protobuf.Timestamp
+	35, // 11: ackproxy.policy.v1.Request.received:type_name -> google.protobuf.Timestamp
+	35, // 12: ackproxy.policy.v1.Connection.opened:type_name -> google.protobuf.Timestamp
 	18, // 13: ackproxy.policy.v1.Partition.ranges:type_name -> ackproxy.policy.v1.Range
 	2,  // 14: ackproxy.policy.v1.Range.type:type_name -> ackproxy.policy.v1.AcknowledgeType
 	20, // 15: ackproxy.policy.v1.Verdict.edits:type_name -> ackproxy.policy.v1.Edit
 	22, // 16: ackproxy.policy.v1.Verdict.replies:type_name -> ackproxy.policy.v1.ReplyEdit
-	30, // 17: ackproxy.policy.v1.Verdict.delay_forward:type_name -> google.protobuf.Duration
-	30, // 18: ackproxy.policy.v1.Verdict.delay_reply:type_name -> google.protobuf.Duration
+	34, // 17: ackproxy.policy.v1.Verdict.delay_forward:type_name -> google.protobuf.Duration
+	34, // 18: ackproxy.policy.v1.Verdict.delay_reply:type_name -> google.protobuf.Duration
 	3,  // 19: ackproxy.policy.v1.Verdict.close:type_name -> ackproxy.policy.v1.Close
 	2,  // 20: ackproxy.policy.v1.Edit.change:type_name -> ackproxy.policy.v1.AcknowledgeType
 	21, // 21: ackproxy.policy.v1.Edit.withhold:type_name -> ackproxy.policy.v1.Withhold
@@ -2627,30 +2941,36 @@ var file_ackproxy_policy_v1_policy_proto_depIdxs = []int32{
 	24, // 24: ackproxy.policy.v1.Outcome.reply:type_name -> ackproxy.policy.v1.Reply
 	26, // 25: ackproxy.policy.v1.Outcome.decision:type_name -> ackproxy.policy.v1.Decision
 	5,  // 26: ackproxy.policy.v1.Reply.state:type_name -> ackproxy.policy.v1.ReplyState
-	30, // 27: ackproxy.policy.v1.Reply.after:type_name -> google.protobuf.Duration
+	34, // 27: ackproxy.policy.v1.Reply.after:type_name -> google.protobuf.Duration
 	25, // 28: ackproxy.policy.v1.Reply.partitions:type_name -> ackproxy.policy.v1.PartitionResult
 	27, // 29: ackproxy.policy.v1.Decision.partitions:type_name -> ackproxy.policy.v1.DecidedPartition
 	22, // 30: ackproxy.policy.v1.Decision.replies:type_name -> ackproxy.policy.v1.ReplyEdit
-	30, // 31: ackproxy.policy.v1.Decision.delay_forward:type_name -> google.protobuf.Duration
-	30, // 32: ackproxy.policy.v1.Decision.delay_reply:type_name -> google.protobuf.Duration
+	34, // 31: ackproxy.policy.v1.Decision.delay_forward:type_name -> google.protobuf.Duration
+	34, // 32: ackproxy.policy.v1.Decision.delay_reply:type_name -> google.protobuf.Duration
 	3,  // 33: ackproxy.policy.v1.Decision.close:type_name -> ackproxy.policy.v1.Close
 	29, // 34: ackproxy.policy.v1.Decision.trail:type_name -> ackproxy.policy.v1.Step
 	28, // 35: ackproxy.policy.v1.DecidedPartition.pieces:type_name -> ackproxy.policy.v1.Piece
 	2,  // 36: ackproxy.policy.v1.Piece.asked:type_name -> ackproxy.policy.v1.AcknowledgeType
 	2,  // 37: ackproxy.policy.v1.Piece.forwarded:type_name -> ackproxy.policy.v1.AcknowledgeType
-	30, // 38: ackproxy.policy.v1.Step.took:type_name -> google.protobuf.Duration
+	34, // 38: ackproxy.policy.v1.Step.took:type_name -> google.protobuf.Duration
 	6,  // 39: ackproxy.policy.v1.Step.failed:type_name -> ackproxy.policy.v1.FailureMode
-	7,  // 40: ackproxy.policy.v1.PolicyService.Configure:input_type -> ackproxy.policy.v1.ConfigureRequest
-	9,  // 41: ackproxy.policy.v1.PolicyService.Decide:input_type -> ackproxy.policy.v1.DecideRequest
-	11, // 42: ackproxy.policy.v1.PolicyService.Observe:input_type -> ackproxy.policy.v1.ObserveRequest
-	8,  // 43: ackproxy.policy.v1.PolicyService.Configure:output_type -> ackproxy.policy.v1.ConfigureResponse
-	10, // 44: ackproxy.policy.v1.PolicyService.Decide:output_type -> ackproxy.policy.v1.DecideResponse
-	12, // 45: ackproxy.policy.v1.PolicyService.Observe:output_type -> ackproxy.policy.v1.ObserveResponse
-	43, // [43:46] is the sub-list for method output_type
-	40, // [40:43] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	14, // 40: ackproxy.policy.v1.EndpointsRequest.connection:type_name -> ackproxy.policy.v1.Connection
+	15, // 41: ackproxy.policy.v1.EndpointsRequest.principal:type_name -> ackproxy.policy.v1.Principal
+	31, // 42: ackproxy.policy.v1.EndpointsRequest.nodes:type_name -> ackproxy.policy.v1.Node
+	33, // 43: ackproxy.policy.v1.EndpointsResponse.nodes:type_name -> ackproxy.policy.v1.NodeEndpoint
+	7,  // 44: ackproxy.policy.v1.PolicyService.Configure:input_type -> ackproxy.policy.v1.ConfigureRequest
+	9,  // 45: ackproxy.policy.v1.PolicyService.Decide:input_type -> ackproxy.policy.v1.DecideRequest
+	11, // 46: ackproxy.policy.v1.PolicyService.Observe:input_type -> ackproxy.policy.v1.ObserveRequest
+	30, // 47: ackproxy.policy.v1.PolicyService.Endpoints:input_type -> ackproxy.policy.v1.EndpointsRequest
+	8,  // 48: ackproxy.policy.v1.PolicyService.Configure:output_type -> ackproxy.policy.v1.ConfigureResponse
+	10, // 49: ackproxy.policy.v1.PolicyService.Decide:output_type -> ackproxy.policy.v1.DecideResponse
+	12, // 50: ackproxy.policy.v1.PolicyService.Observe:output_type -> ackproxy.policy.v1.ObserveResponse
+	32, // 51: ackproxy.policy.v1.PolicyService.Endpoints:output_type -> ackproxy.policy.v1.EndpointsResponse
+	48, // [48:52] is the sub-list for method output_type
+	44, // [44:48] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_ackproxy_policy_v1_policy_proto_init() }
@@ -2668,13 +2988,14 @@ func file_ackproxy_policy_v1_policy_proto_init() {
 		(*Edit_Withhold)(nil),
 	}
 	file_ackproxy_policy_v1_policy_proto_msgTypes[22].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ackproxy_policy_v1_policy_proto_rawDesc), len(file_ackproxy_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/audit"
+)
+
+// builtin is a policy of ackproxy's own. One whose open is nil is not built yet.
+type builtin struct {
+	check   func(name string, config []byte) error // *policy.ConfigError, joined; starts nothing
+	decides bool
+	open    func(a *app, name string, config []byte) (opened, error)
+}
+
+// opened is what a built-in policy is, once it is opened. What is an io.Closer is closed at the end.
+type opened struct {
+	policy   policy.Policy
+	observer policy.Observer
+}
+
+// builtins are the built-in policies by name.
+var builtins = map[string]builtin{
+	"audit": {check: checkAudit, open: openAudit},
+	"chaos": {decides: true},
+	"dlq":   {decides: true},
+}
+
+// checks are what the configuration needs of the built-in policies.
+func checks() map[string]config.Builtin {
+	all := map[string]config.Builtin{}
+	for name, b := range builtins {
+		all[name] = config.Builtin{Check: b.check, Decides: b.decides}
+	}
+	return all
+}
+
+func checkAudit(_ string, config []byte) error {
+	_, err := audit.ReadConfig(config)
+	return err
+}
+
+// openAudit makes a further audit log. Its metrics have a name that the log of the section audit cannot have.
+func openAudit(a *app, name string, config []byte) (opened, error) {
+	sinks, err := audit.ReadConfig(config)
+	if err != nil {
+		return opened{}, err
+	}
+	l := &auditLog{name: "policies." + name, sinks: sinks}
+	a.logs = append(a.logs, l)
+	return opened{observer: l}, nil
+}
