@@ -86,8 +86,8 @@ const (
 	metadataAge  = 100 * time.Millisecond // the least between two looks: a topic that was just made is wanted soon
 )
 
-// options are what every client of the cluster has.
-func (c *Cluster) options() ([]kgo.Opt, error) {
+// Options are what every client of the cluster has.
+func (c *Cluster) Options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Bootstrap...), kgo.ClientID("ackproxy-dlq"), kgo.DialTimeout(dialTimeout), kgo.MetadataMinAge(metadataAge),
 		kgo.DisableClientMetrics(), kgo.RetryBackoffFn(func(tries int) time.Duration { return min(retryBackoff<<min(tries, 6), maxBackoff) }),

@@ -35,7 +35,7 @@ type sender struct {
 }
 
 func newSender(c *Cluster, cfg *Config) (*sender, error) {
-	opts, err := c.options()
+	opts, err := c.Options()
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ type sum struct {
 }
 
 // Add counts one record of a dead-letter topic.
-func (s *Summary) Add(dlq string, r Letter, is bool) {
+func (s *Summary) Add(r Letter, is bool) {
 	if !is {
 		s.Others++
 		return
@@ -71,7 +71,7 @@ func (s *Summary) Add(dlq string, r Letter, is bool) {
 	if s.rows == nil {
 		s.rows = make(map[Row]*sum)
 	}
-	key := Row{DLQ: dlq, Topic: r.Topic, Group: r.Group, Reason: r.Reason, Payload: r.Payload}
+	key := Row{DLQ: r.DLQ, Topic: r.Topic, Group: r.Group, Reason: r.Reason, Payload: r.Payload}
 	t := s.rows[key]
 	if t == nil {
 		t = &sum{Row: key, ids: make(map[string]bool)}
@@ -106,13 +106,14 @@ func (s *Summary) Rows() []Row {
 	return rows
 }
 
-// LetterOf is what a record of a dead-letter topic says of itself. It is false for one that is no dead letter.
-func LetterOf(r *kgo.Record) (Letter, bool) {
+// Inspect is what a record of a dead-letter topic says of itself; whether it is a dead letter at all; and whether the filter chooses it. What
+// is no letter, no filter leaves out.
+func Inspect(r *kgo.Record, f Filter, now time.Time) (l Letter, is, chosen bool) {
 	info, is := infoOf(r)
 	return Letter{DLQ: r.Topic, Partition: r.Partition, Offset: r.Offset, ID: info.ID, Topic: info.Topic, SourcePartition: info.Partition,
 		SourceOffset: info.Offset, Group: info.Group, Reason: string(info.Reason), Message: info.Message, DeliveryCount: info.DeliveryCount,
 		Hops: info.Hops, Time: info.Time, Member: info.Member, ClientID: info.ClientID, Principal: info.Principal,
-		Payload: string(info.Payload), KeyBytes: size(r.Key), ValueBytes: size(r.Value)}, is
+		Payload: string(info.Payload), KeyBytes: size(r.Key), ValueBytes: size(r.Value)}, is, !is || f.Match(&info, now)
 }
 
 // infoOf reads a letter's headers. A broker's own letter says nothing of its time: that is the record's.

@@ -25,17 +25,11 @@ type positions map[place]*span
 // spans are what topics have now, from committed on where a group has committed a position. A topic that does not exist is an error.
 func spans(ctx context.Context, adm *kadm.Client, topics []string, committed kadm.OffsetResponses) (positions, error) {
 	starts, err := adm.ListStartOffsets(ctx, topics...)
-	if err == nil {
-		err = starts.Error()
-	}
-	if err != nil {
+	if err := listed(starts, err); err != nil {
 		return nil, fmt.Errorf("list the first offsets: %w", err)
 	}
 	ends, err := adm.ListCommittedOffsets(ctx, topics...)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
+	if err := listed(ends, err); err != nil {
 		return nil, fmt.Errorf("list the last offsets: %w", err)
 	}
 	all := make(positions)
@@ -56,6 +50,16 @@ func spans(ctx context.Context, adm *kadm.Client, topics []string, committed kad
 		}
 	}
 	return all, nil
+}
+
+// listed is the first error of a listing.
+func listed(all kadm.ListedOffsets, err error) error {
+	all.Each(func(o kadm.ListedOffset) {
+		if err == nil && o.Err != nil {
+			err = fmt.Errorf("topic %s: %w", o.Topic, o.Err)
+		}
+	})
+	return err
 }
 
 // take notes that a record was read, and says whether it is one that was written by a producer.

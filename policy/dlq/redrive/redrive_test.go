@@ -230,8 +230,8 @@ func TestSummary(t *testing.T) {
 	produce(t, cl, dead(0, nil), dead(0, nil), dead(1, nil), dead(2, func(l *letter.Letter) { l.Strip("gone") }), &kgo.Record{Topic: "dlq.orders"})
 	var s Summary
 	for _, r := range all(t, opts, "dlq.orders") {
-		l, is := LetterOf(r)
-		s.Add(r.Topic, l, is)
+		l, is, _ := Inspect(r, Filter{}, time.Now())
+		s.Add(l, is)
 	}
 	rows := s.Rows()
 	if len(rows) != 2 || s.Others != 1 {
