@@ -60,15 +60,15 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 	}
 	own := &auditLog{name: "audit", sinks: auditSinks(c.Audit.Sinks)}
 	a.logs = append(a.logs, own)
-	chain, observers, err := a.startPolicies()
+	policies, err := a.startPolicies()
 	if err != nil {
 		a.close()
 		return nil, err
 	}
 	if len(own.sinks) > 0 || a.admin != nil { // else nobody could see what it writes and counts
-		observers = append(observers, own)
+		policies.observers = append(policies.observers, own)
 	}
-	if a.server, err = proxy.New(proxyConfig(c, chain, observers, a.metrics, log)); err != nil {
+	if a.server, err = proxy.New(proxyConfig(c, policies, a.metrics, log)); err != nil {
 		a.close()
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
+func proxyConfig(c config.Config, all policies, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
 	p := proxy.Config{
 		Bootstrap:       string(c.Listen.Bootstrap),
 		Advertise:       string(c.Listen.Advertise),
@@ -127,8 +127,9 @@ func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observ
 		TxnArm:          proxy.Arm(c.Protocol.TxnShareAcknowledge.Arm),
 		StateDir:        c.State.Dir,
 		DrainTimeout:    c.DrainTimeout(),
-		Policies:        chain,
-		Observers:       observers,
+		Policies:        all.chain,
+		Observers:       all.observers,
+		Endpoints:       all.endpoints,
 		Registerer:      r,
 		Log:             log,
 	}

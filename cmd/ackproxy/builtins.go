@@ -4,6 +4,7 @@ import (
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/audit"
+	"github.com/ackproxy/ackproxy/policy/endpoints"
 )
 
 // builtin is a policy of ackproxy's own. One whose open is nil is not built yet.
@@ -17,13 +18,15 @@ type builtin struct {
 type opened struct {
 	policy   policy.Policy
 	observer policy.Observer
+	maps     policy.EndpointPolicy
 }
 
 // builtins are the built-in policies by name.
 var builtins = map[string]builtin{
-	"audit": {check: checkAudit, open: openAudit},
-	"chaos": {decides: true},
-	"dlq":   {decides: true},
+	"audit":     {check: checkAudit, open: openAudit},
+	"chaos":     {decides: true},
+	"dlq":       {decides: true},
+	"endpoints": {check: checkEndpoints, open: openEndpoints},
 }
 
 // checks are what the configuration needs of the built-in policies.
@@ -49,4 +52,17 @@ func openAudit(a *app, name string, config []byte) (opened, error) {
 	l := &auditLog{name: "policies." + name, sinks: sinks}
 	a.logs = append(a.logs, l)
 	return opened{observer: l}, nil
+}
+
+func checkEndpoints(name string, config []byte) error {
+	_, err := endpoints.New(name, config)
+	return err
+}
+
+func openEndpoints(_ *app, name string, config []byte) (opened, error) {
+	p, err := endpoints.New(name, config)
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{maps: p}, nil
 }

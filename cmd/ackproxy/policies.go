@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -25,28 +26,35 @@ type plugin struct {
 	needed bool // without it requests are not forwarded as they come
 }
 
-// startPolicies opens and starts the configured policies, and returns the chain of those that decide, nil where none does, and those that
-// observe.
-func (a *app) startPolicies() (*policy.Chain, []policy.Observer, error) {
+// policies are the configured ones by what they do, each in the order of the configuration.
+type policies struct {
+	chain     *policy.Chain // nil: nobody decides
+	observers []policy.Observer
+	endpoints []policy.EndpointMember
+}
+
+// startPolicies opens and starts the configured policies.
+func (a *app) startPolicies() (all policies, err error) {
 	var members []policy.Member
-	var observers []policy.Observer
 	for _, p := range a.config.Policies {
 		o, err := a.open(p)
 		if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		if o.policy != nil {
 			members = append(members, policy.Member{Policy: o.policy, OnFailure: failureModes[p.OnFailure], Timeout: time.Duration(p.Timeout)})
 		}
 		if o.observer != nil {
-			observers = append(observers, o.observer)
+			all.observers = append(all.observers, o.observer)
+		}
+		if o.maps != nil {
+			all.endpoints = append(all.endpoints, policy.EndpointMember{Policy: o.maps, Timeout: time.Duration(p.Timeout)})
 		}
 	}
-	if len(members) == 0 {
-		return nil, observers, nil
+	if len(members) > 0 {
+		all.chain, err = policy.NewChain(members...)
 	}
-	chain, err := policy.NewChain(members...)
-	return chain, observers, err
+	return all, err
 }
 
 // open makes a policy what it is to be. closePolicies ends it.
@@ -64,7 +72,9 @@ func (a *app) open(p config.Policy) (o opened, err error) {
 }
 
 func (a *app) startPlugin(p config.Policy) (o opened, err error) {
-	running, err := host.Start(context.Background(), p.Spec(readVersion().Version), a.log)
+	spec := p.Spec(readVersion().Version)
+	spec.TopicName = func(id codec.UUID) (string, bool) { return a.server.TopicName(id) }
+	running, err := host.Start(context.Background(), spec, a.log)
 	if err != nil {
 		return o, err
 	}
@@ -74,6 +84,9 @@ func (a *app) startPlugin(p config.Policy) (o opened, err error) {
 	}
 	if running.Observes() {
 		o.observer = running
+	}
+	if running.MapsEndpoints() {
+		o.maps = running
 	}
 	return o, nil
 }

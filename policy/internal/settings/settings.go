@@ -40,7 +40,7 @@ func (m Mistakes) Has(key string) bool {
 func (m Mistakes) Err() error { return errors.Join(m...) }
 
 // Read sets *to, a struct with json tags, from config. Empty is like {}. Fields may be structs, slices, maps with text as keys, pointers,
-// strings, numbers (int), booleans, and whatever unmarshals text. Keys are matched exactly. What is wrong is left as it was.
+// strings, numbers (int), booleans, and whatever unmarshals text. A text may stand for a list of one. Keys are matched exactly. What is wrong is left as it was.
 func Read(config []byte, to any) (m Mistakes) {
 	if len(bytes.TrimSpace(config)) == 0 {
 		return nil
@@ -81,6 +81,10 @@ func (m *Mistakes) value(in any, v reflect.Value, key string) {
 	case string:
 		if v.Kind() == reflect.String {
 			v.SetString(x)
+			return
+		}
+		if v.Type() == reflect.TypeFor[[]string]() {
+			v.Set(reflect.ValueOf([]string{x}))
 			return
 		}
 	case bool:

@@ -23,6 +23,7 @@ type config struct {
 	Base  int              `json:"base"`
 	On    bool             `json:"on"`
 	Loud  loud             `json:"loud"`
+	Tags  []string         `json:"tags"`
 	Rules []rule           `json:"rules"`
 	Nodes map[int32]string `json:"nodes"`
 	Ports *rule            `json:"ports"`
@@ -42,15 +43,15 @@ func TestRead(t *testing.T) {
 		{"empty", " ", config{}, ""},
 		{"null", "null", config{}, ""},
 		{
-			"all", `{"name":"a","base":3,"on":true,"loud":"x","rules":[{"topic":"t"},{}],"nodes":{"7":"h"},"ports":{"topic":"p"}}`,
-			config{Name: "a", Base: 3, On: true, Loud: "X", Rules: []rule{{"t"}, {}}, Nodes: map[int32]string{7: "h"}, Ports: &rule{"p"}}, "",
+			"all", `{"name":"a","base":3,"on":true,"loud":"x","tags":"one","rules":[{"topic":"t"},{}],"nodes":{"7":"h"},"ports":{"topic":"p"}}`,
+			config{Name: "a", Base: 3, On: true, Loud: "X", Tags: []string{"one"}, Rules: []rule{{"t"}, {}}, Nodes: map[int32]string{7: "h"}, Ports: &rule{"p"}}, "",
 		},
 		{"not JSON", "{", config{}, "is not JSON: unexpected EOF"},
 		{"not a mapping", "[]", config{}, "is a list where a mapping is expected"},
 		{"all wrong", `{"Name":"a","base":1.5,"Inner":1,"loud":"quiet","nodes":{"x":"h"},"on":"yes","ports":[],"rules":[{"tropic":1},{"topic":2},3]}`,
 			config{Nodes: map[int32]string{}, Rules: make([]rule, 3)}, strings.Join([]string{
-				"Inner: unknown key (the keys here are base, loud, name, nodes, on, ports, rules)",
-				"Name: unknown key (the keys here are base, loud, name, nodes, on, ports, rules)",
+				"Inner: unknown key (the keys here are base, loud, name, nodes, on, ports, rules, tags)",
+				"Name: unknown key (the keys here are base, loud, name, nodes, on, ports, rules, tags)",
 				"base: is a number where a whole number is expected",
 				"loud: is quiet (be loud)",
 				"nodes.x: is a number where a whole number is expected",
