@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,8 +111,12 @@ func (r *rig) request(count int16, ranges ...policy.Range) *policy.Request {
 		Partitions: []policy.Partition{p}, Records: r.kept}
 }
 
-func reject(first, last int64) policy.Range { return policy.Range{First: first, Last: last, Type: policy.Reject} }
-func accept(first, last int64) policy.Range { return policy.Range{First: first, Last: last, Type: policy.Accept} }
+func reject(first, last int64) policy.Range {
+	return policy.Range{First: first, Last: last, Type: policy.Reject}
+}
+func accept(first, last int64) policy.Range {
+	return policy.Range{First: first, Last: last, Type: policy.Accept}
+}
 func release(first, last int64) policy.Range {
 	return policy.Range{First: first, Last: last, Type: policy.Release}
 }
@@ -168,4 +174,37 @@ func until(t *testing.T, what string, is func() bool) {
 			t.Fatal("never: " + what)
 		}
 	}
+}
+
+var codecZero codec.UUID
+
+// distinct reads until n letters with different ids are there, and returns the ids in the order that each was seen first.
+func (r *rig) distinct(topic string, n int) []string {
+	r.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	var ids []string
+	for len(ids) < n {
+		for _, l := range cl.PollFetches(ctx).Records() {
+			if id := header(l, "ackproxy.dlq.id"); !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		if ctx.Err() != nil {
+			r.t.Fatalf("%d of %d dead letters in %s", len(ids), n, topic)
+		}
+	}
+	return ids
+}
+
+// incompressible are n bytes.
+func incompressible(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
 }
