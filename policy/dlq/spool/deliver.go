@@ -120,12 +120,14 @@ func (q *Queue) remove() error {
 		if !q.delivered(s) {
 			break
 		}
-		if len(q.segments) == 1 && q.file != nil {
-			if q.busy {
+		if len(q.segments) == 1 {
+			if q.busy { // it may be what is written to
 				break
 			}
-			errs = append(errs, q.file.Close())
-			q.file = nil
+			if q.file != nil {
+				errs = append(errs, q.file.Close())
+				q.file = nil
+			}
 		}
 		path := segmentPath(q.dir, s.number)
 		if s.damaged {
