@@ -114,15 +114,10 @@ func (q *Queue) Append(ctx context.Context, data ...[]byte) error {
 
 // write writes what is pending until nothing is.
 func (q *Queue) write() {
-	for {
+	for more := true; more; {
 		q.mu.Lock()
 		b := q.pending
 		q.pending = nil
-		if b == nil {
-			q.busy = false
-			q.mu.Unlock()
-			return
-		}
 		last := len(q.segments) - 1
 		at := int64(-1)
 		if q.file != nil && q.segments[last].size < q.store.options.SegmentBytes {
@@ -136,7 +131,7 @@ func (q *Queue) write() {
 		if b.err == nil {
 			b.err = q.commit(b.frames, at)
 		}
-		q.committed(b)
+		more = q.committed(b)
 	}
 }
 
@@ -184,8 +179,8 @@ func (q *Queue) commit(frames []byte, at int64) error {
 	return err
 }
 
-// committed says so to those who appended.
-func (q *Queue) committed(b *batch) {
+// committed says so to those who appended, and whether more is pending.
+func (q *Queue) committed(b *batch) (more bool) {
 	q.mu.Lock()
 	if b.err == nil {
 		q.segments[len(q.segments)-1].size += int64(len(b.frames))
@@ -194,11 +189,14 @@ func (q *Queue) committed(b *batch) {
 		}
 		q.waiting += b.entries
 	}
+	q.busy = q.pending != nil
+	more = q.busy
 	q.mu.Unlock()
 	if b.err != nil {
 		q.store.free(int64(len(b.frames)))
 	}
 	close(b.done)
+	return more
 }
 
 // size is how many bytes the segments have, as Append counts them.
