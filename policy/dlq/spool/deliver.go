@@ -38,14 +38,16 @@ func (q *Queue) Next(maxBytes int) ([]Entry, error) {
 		if s.number == at.number {
 			from = at.at
 		}
-		some, err := readSegment(segmentPath(q.dir, s.number), from, s.size, maxBytes)
-		if err != nil && len(all)+len(some) == 0 {
+		before := len(all)
+		var whole bool
+		var err error
+		if all, whole, err = readSegment(segmentPath(q.dir, s.number), from, s.size, maxBytes, all); err != nil && len(all) == 0 {
 			return nil, fmt.Errorf("spool: %w", err)
 		}
-		for _, e := range some {
+		for _, e := range all[before:] {
 			maxBytes -= len(e.Data)
 		}
-		if all = append(all, some...); maxBytes <= 0 || err != nil {
+		if !whole {
 			break
 		}
 	}
@@ -57,33 +59,33 @@ func (q *Queue) Next(maxBytes int) ([]Entry, error) {
 	return all, nil
 }
 
-// readSegment reads entries between two places, up to maxBytes of data; one at least where there is any.
-func readSegment(path string, from, size int64, maxBytes int) ([]Entry, error) {
+// readSegment appends the entries between two places to those before, up to maxBytes of data; one at least where there would be none. It says
+// whether these are all.
+func readSegment(path string, from, size int64, maxBytes int, before []Entry) (all []Entry, whole bool, err error) {
 	if from >= size {
-		return nil, nil
+		return before, true, nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return before, false, err
 	}
 	defer file.Close()
 	f, err := readFrames(file, from, size)
 	if err != nil {
-		return nil, err
+		return before, false, err
 	}
-	var some []Entry
-	for {
+	for all = before; ; {
 		e, err := f.next()
 		if err == io.EOF {
-			return some, nil
+			return all, true, nil
 		}
 		if err != nil {
-			return some, err
+			return all, false, err
 		}
-		if maxBytes -= len(e.Data); maxBytes < 0 && len(some) > 0 {
-			return some, nil
+		if maxBytes -= len(e.Data); maxBytes < 0 && len(all) > 0 {
+			return all, false, nil
 		}
-		some = append(some, e)
+		all = append(all, e)
 	}
 }
 
