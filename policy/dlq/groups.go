@@ -28,9 +28,9 @@ type group struct {
 
 // groups remembers the settings of groups, and reads them where a source is configured.
 type groups struct {
-	policy *Policy
-	known  *lru.Cache[string, *groupEntry]
-	slots  chan struct{}
+	policy  *Policy
+	entries *lru.Cache[string, *groupEntry]
+	slots   chan struct{}
 }
 
 // groupEntry is one group's. Settings are read by one goroutine at a time.
@@ -44,27 +44,15 @@ type groupEntry struct {
 
 func newGroups(p *Policy) *groups {
 	g := &groups{policy: p, slots: make(chan struct{}, lookups)}
-	g.known, _ = lru.New[string, *groupEntry](groupsKept) // fails for sizes below 1 only
+	g.entries, _ = lru.New[string, *groupEntry](groupsKept) // fails for sizes below 1 only
 	return g
 }
 
 // get returns a group's settings: as they were read last, else, when they cannot be read soon, the configuration's.
 func (g *groups) get(ctx context.Context, name string) group {
-	c := &g.policy.config
-	fresh := &groupEntry{group: group{name: name, limit: c.DeliveryLimit, lock: c.Lock}}
-	if g.policy.source == nil {
-		return fresh.group
-	}
-	entry, found, _ := g.known.PeekOrAdd(name, fresh)
-	if !found {
-		entry = fresh
-	}
+	entry := g.entry(name)
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) {
-		entry.reading = make(chan struct{})
-		g.policy.running.Go(func() { g.refresh(entry) })
-	}
 	if wait := entry.reading; wait != nil && !entry.read {
 		limited, cancel := context.WithTimeout(ctx, groupWait)
 		defer cancel()
@@ -76,6 +64,33 @@ func (g *groups) get(ctx context.Context, name string) group {
 		entry.mu.Lock()
 	}
 	return entry.group
+}
+
+// known returns the same without waiting.
+func (g *groups) known(name string) group {
+	entry := g.entry(name)
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	return entry.group
+}
+
+// entry finds a group, and has its settings read where that is due.
+func (g *groups) entry(name string) *groupEntry {
+	c := &g.policy.config
+	entry := &groupEntry{group: group{name: name, limit: c.DeliveryLimit, lock: c.Lock}}
+	if g.policy.source == nil {
+		return entry
+	}
+	if before, found, _ := g.entries.PeekOrAdd(name, entry); found {
+		entry = before
+	}
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) && g.policy.ctx.Err() == nil {
+		entry.reading = make(chan struct{})
+		g.policy.running.Go(func() { g.refresh(entry) })
+	}
+	return entry
 }
 
 // refresh reads a group's settings.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
@@ -48,11 +49,22 @@ type fetching struct {
 }
 
 // reader begins to read records of a partition; nil where there is no source.
-func (s *source) reader(p *part) *fetching {
+func (s *source) reader(topic codec.UUID, partition int32) *fetching {
 	if s == nil {
 		return nil
 	}
-	return &fetching{source: s, partition: p.asked.Index, topic: s.topic(p.asked.TopicID)}
+	return &fetching{source: s, partition: partition, topic: s.topic(topic)}
+}
+
+// name is the topic's name, where the source knows it soon.
+func (f *fetching) name(ctx context.Context, otherwise string) string {
+	if f == nil {
+		return otherwise
+	}
+	if name, _, err := f.source.look(ctx, f.topic); err == nil && name != "" {
+		return name
+	}
+	return otherwise
 }
 
 // record reads the record at an offset.

@@ -66,9 +66,10 @@ func (t *sourceTopic) forget() {
 // look asks for the topic's name and leaders, unless they are known.
 func (s *source) look(ctx context.Context, t *sourceTopic) (name string, leaders map[int32]int32, err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leaders != nil {
-		return t.name, t.leaders, nil
+	name, leaders = t.name, t.leaders
+	t.mu.Unlock()
+	if leaders != nil {
+		return name, leaders, nil
 	}
 	q := kmsg.NewPtrMetadataRequest()
 	one := kmsg.NewMetadataRequestTopic()
@@ -85,14 +86,17 @@ func (s *source) look(ctx context.Context, t *sourceTopic) (name string, leaders
 	if err := kerr.ErrorForCode(found.ErrorCode); err != nil {
 		return "", nil, fmt.Errorf("metadata: %w", err)
 	}
-	t.leaders = make(map[int32]int32, len(found.Partitions))
+	leaders = make(map[int32]int32, len(found.Partitions))
 	for i := range found.Partitions {
-		t.leaders[found.Partitions[i].Partition] = found.Partitions[i].Leader
+		leaders[found.Partitions[i].Partition] = found.Partitions[i].Leader
 	}
 	if found.Topic != nil {
-		t.name = *found.Topic
+		name = *found.Topic
 	}
-	return t.name, t.leaders, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.name, t.leaders = name, leaders
+	return name, leaders, nil
 }
 
 // fetch reads records from an offset on, and returns the first offset that it says nothing about.

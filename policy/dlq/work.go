@@ -69,7 +69,10 @@ func (w *work) deliver(ctx context.Context) {
 	w.left, w.done = 1, make(chan struct{})
 	for i := range w.parts {
 		p := &w.parts[i]
-		fetch := w.policy.source.reader(p)
+		if p.over {
+			continue
+		}
+		fetch := w.policy.source.reader(p.asked.TopicID, p.asked.Index)
 		for _, it := range p.items {
 			if it.fate != pending {
 				continue
@@ -95,6 +98,9 @@ func (w *work) deliver(ctx context.Context) {
 // prepare makes a letter and finds its target.
 func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) {
 	it.letter = w.letter(p.asked, it)
+	if p.asked.Topic == "" {
+		it.letter.Topic = fetch.name(ctx, it.letter.Topic)
+	}
 	if text, ok := w.policy.reasons.find(&it.letter); ok {
 		it.letter.Message = text
 	}
