@@ -22,7 +22,7 @@ const (
 	Release                // forward a Release in place of the Reject, where the delivery count is known and below the limit
 	Withhold               // withhold the whole partition, answered KAFKA_STORAGE_ERROR (56)
 	Forward                // forward the Reject: the record is lost
-	Shut                   // close the connection; nothing is forwarded
+	Close                  // close the connection; nothing is forwarded
 )
 
 var choiceNames = []string{"spool", "release", "withhold", "forward", "close"}

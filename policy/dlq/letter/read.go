@@ -68,11 +68,11 @@ func (i *Info) profile(key string, value []byte) {
 		i.Offset = number(text, 64, -1)
 	case springPartition:
 		if len(value) == 4 {
-			i.Partition = int32(binary.BigEndian.Uint32(value))
+			i.Partition = max(int32(binary.BigEndian.Uint32(value)), -1)
 		}
 	case springOffset:
 		if len(value) == 8 {
-			i.Offset = int64(binary.BigEndian.Uint64(value))
+			i.Offset = max(int64(binary.BigEndian.Uint64(value)), -1)
 		}
 	case springTimestamp:
 		if len(value) == 8 {

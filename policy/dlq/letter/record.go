@@ -13,7 +13,6 @@ type Record struct {
 	Topic     string
 	Partition int32 // of the source; the target's is this modulo the target's number of partitions
 	Timestamp int64 // milliseconds since 1970; 0 stands for the time of producing
-	Spooled   int64 // milliseconds since 1970; 0 where it never waited in a spool
 
 	Key, Value []byte // nil is null
 	Headers    []policy.RecordHeader
@@ -31,7 +30,6 @@ func (r *Record) Append(to []byte) []byte {
 	to = appendBytes(to, []byte(r.Topic))
 	to = binary.AppendVarint(to, int64(r.Partition))
 	to = binary.AppendVarint(to, r.Timestamp)
-	to = binary.AppendVarint(to, r.Spooled)
 	to = appendBytes(to, r.Key)
 	to = appendBytes(to, r.Value)
 	to = binary.AppendUvarint(to, uint64(len(r.Headers)))
@@ -45,7 +43,7 @@ func (r *Record) Append(to []byte) []byte {
 // Size is at least what Append appends, in bytes.
 func (r *Record) Size() int {
 	const perField = binary.MaxVarintLen64
-	n := 1 + 9*perField + len(r.Cluster) + len(r.Topic) + len(r.Key) + len(r.Value)
+	n := 1 + 8*perField + len(r.Cluster) + len(r.Topic) + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += 2*perField + len(h.Key) + len(h.Value)
 	}
@@ -59,7 +57,7 @@ func Decode(b []byte) (Record, error) {
 	}
 	d := decoder{rest: b[1:]}
 	r := Record{Cluster: string(d.bytes()), Topic: string(d.bytes())}
-	r.Partition, r.Timestamp, r.Spooled = int32(d.varint()), d.varint(), d.varint()
+	r.Partition, r.Timestamp = int32(d.varint()), d.varint()
 	r.Key, r.Value = d.bytes(), d.bytes()
 	count := d.uvarint()
 	if count > uint64(len(d.rest))/2 { // each takes two bytes at least
@@ -120,4 +118,22 @@ func (d *decoder) bytes() []byte {
 	b := d.rest[:n:n]
 	d.rest = d.rest[n:]
 	return b
+}
+
+// Strip leaves out the payload: key, value and the original headers, all that are not ours.
+func (r *Record) Strip(why string) {
+	r.Key, r.Value = nil, nil
+	ours := r.Headers[:0:0]
+	for _, h := range r.Headers {
+		switch {
+		case !written[h.Key]:
+			continue
+		case h.Key == HeaderPayload:
+			ours = append(ours, policy.RecordHeader{Key: HeaderPayload, Value: []byte(Unavailable)},
+				policy.RecordHeader{Key: HeaderMissing, Value: []byte(why)})
+			continue
+		}
+		ours = append(ours, h)
+	}
+	r.Headers = ours
 }
