@@ -29,7 +29,7 @@ type source struct {
 }
 
 func newSource(c *Cluster, limit int64) (*source, error) {
-	opts, err := c.options()
+	opts, err := c.Options()
 	if err != nil {
 		return nil, err
 	}
