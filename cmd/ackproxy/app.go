@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -120,6 +121,7 @@ func proxyConfig(c config.Config, all policies, r prometheus.Registerer, log zer
 		MaxFrame:        int(c.Protocol.MaxFrame),
 		MaxInFlight:     int(c.Protocol.MaxInFlight),
 		MaxBuffered:     int64(c.Protocol.MaxBuffered),
+		KeepRecords:     cmp.Or(int64(c.Protocol.KeepRecords), -1),
 		HeaderTimeout:   time.Duration(c.Protocol.HeaderTimeout),
 		HideUnknownAPIs: c.Protocol.UnknownAPIs == config.UnknownHide,
 		SASLv0Relay:     c.Protocol.SASLv0 == config.SASLRelay,

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/audit"
+	"github.com/ackproxy/ackproxy/policy/dlq"
 	"github.com/ackproxy/ackproxy/policy/endpoints"
 )
 
@@ -25,7 +29,7 @@ type opened struct {
 var builtins = map[string]builtin{
 	"audit":     {check: checkAudit, open: openAudit},
 	"chaos":     {decides: true},
-	"dlq":       {decides: true},
+	"dlq":       {check: checkDLQ, decides: true, open: openDLQ},
 	"endpoints": {check: checkEndpoints, open: openEndpoints},
 }
 
@@ -65,4 +69,32 @@ func openEndpoints(_ *app, name string, config []byte) (opened, error) {
 		return opened{}, err
 	}
 	return opened{maps: p}, nil
+}
+
+func checkDLQ(_ string, config []byte) error {
+	_, err := dlq.Parse(config)
+	return err
+}
+
+// openDLQ opens the dead-letter policy, which is its own observer.
+func openDLQ(a *app, name string, config []byte) (opened, error) {
+	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: string(a.config.State.Dir), Metrics: a.metrics,
+		Notify: func(text string) { a.log.Warn().Str("policy", name).Msg(text) }})
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{policy: closingDLQ{p}, observer: p}, nil
+}
+
+// closingDLQ is an io.Closer, for closePolicies.
+type closingDLQ struct{ *dlq.Policy }
+
+// dlqEnd bounds how long letters that are being written may hold up the end.
+const dlqEnd = 5 * time.Second
+
+// Close implements io.Closer.
+func (c closingDLQ) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), dlqEnd)
+	defer cancel()
+	return c.Policy.Close(ctx)
 }

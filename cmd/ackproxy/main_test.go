@@ -93,7 +93,6 @@ func TestExitStatuses(t *testing.T) {
 		{"explain", 2, "", "explain is not built yet"},
 		{"audit verify x", 2, "", "audit is not built yet"},
 		{"chaos list", 2, "", "chaos is not built yet"},
-		{"dlq", 2, "", "dlq is not built yet"},
 		{"plugins", 0, "ackproxy plugins list", ""},
 		{"plugins list", 0, "", "no policy is configured"},
 		{"plugins list -c missing.yaml", 2, "", "missing.yaml: the file cannot be read"},
@@ -107,6 +106,13 @@ func TestExitStatuses(t *testing.T) {
 		{"plugins check --path /x --sha256 0 --file y", 2, "", "--file y: write PATH=SHA256"},
 		{"plugins check --path /x --sha256 0 --rounds 0", 2, "", "--rounds: write 1 to 1000000"},
 		{"plugins check --path /no/x --sha256 0", 1, "FAILED: it does not start", ""},
+		{"dlq", 0, "Usage:", ""},
+		{"dlq inspect", 2, "", "no policy of builtin dlq"},
+		{"dlq inspect --bootstrap localhost:1 -c x.yaml", 2, "", "exclude each other"},
+		{"dlq inspect --bootstrap localhost:1 --filter colour=red", 2, "", `there is no key "colour"`},
+		{"dlq redrive --bootstrap localhost:1", 2, "", "--topic is missing"},
+		{"dlq redrive --bootstrap localhost:1 --topic a --to a", 2, "", "redriven to itself"},
+		{"dlq redrive --bootstrap localhost:1 --topic a --rate -1", 2, "", "not negative"},
 		{"tail -h", 0, "not built yet", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {

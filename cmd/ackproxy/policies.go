@@ -20,6 +20,14 @@ var failureModes = map[config.OnFailure]policy.FailureMode{
 	config.OnFailureRespond: policy.FailRespond, config.OnFailureClose: policy.FailClose,
 }
 
+// onFailure is what is done when a policy fails. A dead-letter policy that fails lets no Reject pass, unless it is told to.
+func onFailure(p config.Policy) policy.FailureMode {
+	if p.Builtin == "dlq" && p.OnFailure == "" {
+		return policy.FailRespond
+	}
+	return failureModes[p.OnFailure]
+}
+
 // plugin is a policy in a process of its own.
 type plugin struct {
 	*host.Plugin
@@ -42,7 +50,7 @@ func (a *app) startPolicies() (all policies, err error) {
 			return all, err
 		}
 		if o.policy != nil {
-			members = append(members, policy.Member{Policy: o.policy, OnFailure: failureModes[p.OnFailure], Timeout: time.Duration(p.Timeout)})
+			members = append(members, policy.Member{Policy: o.policy, OnFailure: onFailure(p), Timeout: time.Duration(p.Timeout)})
 		}
 		if o.observer != nil {
 			all.observers = append(all.observers, o.observer)

@@ -43,7 +43,7 @@ func TestBuiltinProblems(t *testing.T) {
 	file := configFile(t, "policies:\n  - name: more\n    builtin: audit\n    config:\n      sinks:\n        - {type: file}\n        - {type: stdout}\n"+
 		"  - {name: dead, builtin: dlq}\n")
 	want := file + ":6:11: policies[0].config.sinks[0]: the file sink has no path (write {type: file, path: /var/log/ackproxy/more.jsonl})\n" +
-		file + ":8:27: policies[1].builtin: dlq is not built yet (write plugin: {path: …, sha256: …})\n"
+		file + ":8:5: policies[1].config.cluster.bootstrap: is missing: it says where dead letters go\n"
 	if r := inProcess(t, "validate", "-c", file); r.status != 2 || r.out != want {
 		t.Errorf("status %d\n%s\nwant\n%s", r.status, r.out, want)
 	}

@@ -44,6 +44,7 @@ type Protocol struct {
 	MaxFrame            Size        `yaml:"max_frame" env:"MAX_FRAME"`
 	MaxInFlight         Count       `yaml:"max_in_flight" env:"MAX_IN_FLIGHT"`
 	MaxBuffered         Size        `yaml:"max_buffered" env:"MAX_BUFFERED"`
+	KeepRecords         Size        `yaml:"keep_records" env:"KEEP_RECORDS"`
 	HeaderTimeout       Duration    `yaml:"header_timeout" env:"HEADER_TIMEOUT"`
 	UnknownAPIs         UnknownAPIs `yaml:"unknown_apis" env:"UNKNOWN_APIS"`
 	SASLv0              SASLv0      `yaml:"sasl_v0" env:"SASL_V0"`
@@ -140,6 +141,7 @@ func Defaults() Config {
 			MaxFrame:            100 * MiB,
 			MaxInFlight:         1024,
 			MaxBuffered:         256 * MiB,
+			KeepRecords:         64 * MiB,
 			HeaderTimeout:       Duration(10 * time.Second),
 			UnknownAPIs:         UnknownPass,
 			SASLv0:              SASLKnown,

@@ -30,7 +30,7 @@ func lines(problems []Problem) []string {
 
 // builtins are as the command has them, nearly.
 var builtins = map[string]Builtin{
-	"dlq": {Decides: true},
+	"chaos": {Decides: true},
 	BuiltinAudit: {Check: func(_ string, config []byte) error {
 		_, err := audit.ReadConfig(config)
 		return err
@@ -74,11 +74,11 @@ func TestProblems(t *testing.T) {
 			"c.yaml:6:19: protocol.header_timeout: the duration 10 has no unit (write 10s, or another of ms, s, m, h, d)"}, "\n")},
 		{"redirect", "listen: {mode: redirect}\n", "c.yaml:1:16: listen.mode: redirect is not built yet (write ports)"},
 		{"kafka sink", "audit: {sinks: [{type: kafka}]}\n", "c.yaml:1:24: audit.sinks[0].type: kafka is not built yet (write stdout or file)"},
-		{"policies", "policies:\n  - {name: dlq, builtin: dlq}\n  - {name: dlq, builtin: dqlx}\n  - {plugin: {path: p, sha256: 12}, on_failure: drop}\n  - {name: x}\n" +
+		{"policies", "policies:\n  - {name: dlq, builtin: chaos}\n  - {name: dlq, builtin: chaox}\n  - {plugin: {path: p, sha256: 12}, on_failure: drop}\n  - {name: x}\n" +
 			"  - {name: y, plugin: {path: /no/such, sha256: \"" + strings.Repeat("0", 64) + "\", files: [{path: f}]}}\n", strings.Join([]string{
-			"c.yaml:2:26: policies[0].builtin: dlq is not built yet (write plugin: {path: …, sha256: …})",
+			"c.yaml:2:26: policies[0].builtin: chaos is not built yet (write plugin: {path: …, sha256: …})",
 			"c.yaml:3:12: policies[1].name: policies[0] is called dlq, too (give each a name of its own)",
-			"c.yaml:3:26: policies[1].builtin: there is no built-in policy dqlx (the nearest is dlq)",
+			"c.yaml:3:26: policies[1].builtin: there is no built-in policy chaox (the nearest is chaos)",
 			"c.yaml:4:5: policies[2].name: the policy has no name (write one, it stands in the audit log)",
 			"c.yaml:4:32: policies[2].plugin.sha256: is a number where text is expected (write it in quotes: \"12\")",
 			"c.yaml:4:49: policies[2].on_failure: \"drop\" is not a value of this setting (write forward, respond or close)",
