@@ -81,7 +81,9 @@ func (g *groups) entry(name string) *groupEntry {
 	if g.policy.source == nil {
 		return entry
 	}
-	if before, found, _ := g.entries.PeekOrAdd(name, entry); found {
+	if before, found := g.entries.Get(name); found {
+		entry = before
+	} else if before, found, _ := g.entries.PeekOrAdd(name, entry); found {
 		entry = before
 	}
 	entry.mu.Lock()

@@ -2,11 +2,14 @@ package dlq
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -133,5 +136,23 @@ func TestUnfolds(t *testing.T) {
 		if got, err := (bounded{1<<20 - 1}).Decompress(packed, kind); err == nil {
 			t.Errorf("%v: %d bytes were allowed", kind, len(got))
 		}
+	}
+}
+
+// TestJavaSnappy reads Java's framing.
+func TestJavaSnappy(t *testing.T) {
+	framed := append(slices.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
+	for _, part := range []string{"one ", "two"} {
+		block := snappy.Encode(nil, []byte(part))
+		framed = append(binary.BigEndian.AppendUint32(framed, uint32(len(block))), block...)
+	}
+	if got, err := (bounded{7}).Decompress(framed, kgo.CodecSnappy); err != nil || string(got) != "one two" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := (bounded{6}).Decompress(framed, kgo.CodecSnappy); !errors.Is(err, errUnfolds) {
+		t.Errorf("more than allowed: %v", err)
+	}
+	if _, err := (bounded{7}).Decompress(framed[:len(framed)-1], kgo.CodecSnappy); err == nil {
+		t.Error("cut off, and read")
 	}
 }
