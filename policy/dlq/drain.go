@@ -103,7 +103,9 @@ func (d *drainer) deliver(ctx context.Context, e spool.Entry, done func(error)) 
 			done(err)
 			return
 		}
-		d.policy.running.Go(func() { d.tooLarge(ctx, e, &r, s, done) })
+		if !d.policy.spawn(func() { d.tooLarge(ctx, e, &r, s, done) }) {
+			done(context.Canceled)
+		}
 	})
 }
 
@@ -114,7 +116,7 @@ func (d *drainer) tooLarge(ctx context.Context, e spool.Entry, r *letter.Record,
 		return
 	}
 	d.policy.metrics.drained.WithLabelValues("without_payload").Inc()
-	r.Strip("the record is too large for the dead-letter topic")
+	r.Strip(tooLargeReason)
 	s.produce(ctx, r, func(err error) {
 		if tooLarge(err) {
 			err = d.refuse(ctx, e, err)

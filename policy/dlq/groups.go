@@ -39,7 +39,7 @@ type groupEntry struct {
 	group   group
 	due     time.Time     // when to read again
 	reading chan struct{} // closed when what goes on has ended; nil: nothing
-	read    bool          // once at least
+	read    bool          // or waited for in vain
 }
 
 func newGroups(p *Policy) *groups {
@@ -54,7 +54,7 @@ func (g *groups) get(ctx context.Context, name string) group {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	if wait := entry.reading; wait != nil && !entry.read {
-		limited, cancel := context.WithTimeout(ctx, groupWait)
+		limited, cancel := context.WithTimeout(ctx, min(groupWait, g.policy.config.Budget/4))
 		defer cancel()
 		entry.mu.Unlock()
 		select {
@@ -62,6 +62,7 @@ func (g *groups) get(ctx context.Context, name string) group {
 		case <-limited.Done():
 		}
 		entry.mu.Lock()
+		entry.read = true // nobody waits for it twice
 	}
 	return entry.group
 }
@@ -88,9 +89,11 @@ func (g *groups) entry(name string) *groupEntry {
 	}
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) && g.policy.ctx.Err() == nil {
+	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) {
 		entry.reading = make(chan struct{})
-		g.policy.running.Go(func() { g.refresh(entry) })
+		if !g.policy.spawn(func() { g.refresh(entry) }) {
+			entry.reading = nil
+		}
 	}
 	return entry
 }

@@ -85,9 +85,8 @@ func (l *lastDeliveries) watch(d *Delivery, a policy.Acquisition, limit int) {
 			break
 		}
 	}
-	if !l.looking && l.policy.ctx.Err() == nil {
-		l.looking = true
-		l.policy.running.Go(l.look)
+	if !l.looking {
+		l.looking = l.policy.spawn(l.look)
 	}
 }
 

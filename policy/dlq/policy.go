@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,10 @@ type Policy struct {
 
 	draining sync.Map // names of queues that are being delivered
 
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	starting sync.Mutex // of what is running
 }
 
 var (
@@ -113,9 +115,22 @@ func clusterKey(name string) string {
 	return "clusters." + name
 }
 
+// spawn runs f in a goroutine that Close waits for. Once the policy is closed it does not.
+func (p *Policy) spawn(f func()) (runs bool) {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.running.Go(f)
+	return true
+}
+
 // Close gives up on what is being produced, and waits for all that the policy began. What the spool has stays there.
 func (p *Policy) Close(context.Context) error {
+	p.starting.Lock()
 	p.cancel()
+	p.starting.Unlock()
 	for _, s := range p.senders {
 		s.close()
 	}
@@ -183,7 +198,10 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	}
 	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
 	if s := l.Source; s != nil {
-		r.Key, r.Value = s.Key, s.Value
+		r.Key, r.Value = bytes.Clone(s.Key), bytes.Clone(s.Value) // of what may be a small part of a large batch
+		for i := range s.Headers {
+			r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
+		}
 		if p.config.OriginalTimestamp {
 			r.Timestamp = s.Timestamp
 		}
@@ -193,13 +211,16 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 
 // tooLarge leaves the payload out, where the configuration wants that and it is not done yet; else it returns why the letter cannot be written.
 func (p *Policy) tooLarge(it *item, err error) error {
-	if p.config.TooLargeFails || it.letter.Source == nil {
+	if p.config.TooLargeFails || it.letter.Payload == letter.Unavailable {
 		it.final = true
 		return fmt.Errorf("too large: %w", err)
 	}
-	it.letter.Strip("the record is too large for the dead-letter topic")
-	return p.address(&it.letter, &it.record)
+	it.letter.Payload = letter.Unavailable
+	it.record.Strip(tooLargeReason)
+	return nil
 }
+
+const tooLargeReason = "the record is too large for the dead-letter topic"
 
 func tooLarge(err error) bool { return errors.Is(err, kerr.MessageTooLarge) }
 

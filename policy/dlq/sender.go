@@ -32,6 +32,8 @@ type sender struct {
 	create       *Create
 	made         *lru.Cache[string, struct{}]
 	running      sync.WaitGroup
+	starting     sync.Mutex // of what is running
+	closed       bool
 }
 
 func newSender(c *Cluster, cfg *Config) (*sender, error) {
@@ -64,6 +66,9 @@ func sourcePartition(string) func(*kgo.Record, int) int {
 
 // close gives up on what is being produced, and waits for what that calls.
 func (s *sender) close() {
+	s.starting.Lock()
+	s.closed = true
+	s.starting.Unlock()
 	s.small.Close()
 	s.alone.Close()
 	s.running.Wait()
@@ -86,6 +91,12 @@ func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)
 }
 
 func (s *sender) produceAlone(ctx context.Context, l *letter.Record, done func(error)) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if s.closed {
+		done(kgo.ErrClientClosed)
+		return
+	}
 	s.running.Go(func() {
 		select {
 		case s.turn <- struct{}{}:

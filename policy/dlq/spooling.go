@@ -38,7 +38,7 @@ func (p *Policy) openSpool() {
 	p.store = &store{}
 	if err := p.tryOpen(); err != nil {
 		p.deps.Notify("no spool for now: " + err.Error())
-		p.running.Go(p.keepOpening)
+		p.spawn(p.keepOpening)
 	}
 }
 
@@ -151,10 +151,10 @@ func (p *Policy) spoolSome(ctx context.Context, s *spool.Store, name string, ite
 
 // drain begins to deliver what a queue has, unless that goes on already.
 func (p *Policy) drain(q *spool.Queue) {
-	if strings.HasSuffix(q.Name(), refusedQueue) || p.ctx.Err() != nil {
+	if strings.HasSuffix(q.Name(), refusedQueue) {
 		return
 	}
 	if _, goesOn := p.draining.LoadOrStore(q.Name(), true); !goesOn {
-		p.running.Go(func() { (&drainer{policy: p, queue: q}).run() })
+		p.spawn(func() { (&drainer{policy: p, queue: q}).run() })
 	}
 }

@@ -110,7 +110,7 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 		it.fate = skipped
 		return
 	}
-	if it.letter.Source == nil && cfg.UnavailableFails {
+	if it.letter.Payload == letter.Unavailable && cfg.UnavailableFails {
 		it.err, it.final = errNoPayload, true
 		return
 	}
@@ -118,6 +118,7 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 		it.final = true
 		return
 	}
+	it.letter.Source = nil // the record has a copy
 	if int64(it.record.Size()) > cfg.MaxRecord {
 		if it.err = w.policy.tooLarge(it, errLarge); it.err != nil {
 			return
@@ -129,13 +130,15 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 	var err error
 	if it.held, err = w.policy.room.take(ctx, int64(it.record.Size())); err != nil {
 		it.err = err
-		w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
+		if w.policy.wantsSpool(it, w.group) {
+			w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
+		}
 		it.drop()
 	}
 }
 
 // drop forgets the payload: it is somewhere else now, or will not be needed.
-func (it *item) drop() { it.record, it.letter.Source = letter.Record{}, nil }
+func (it *item) drop() { it.record = letter.Record{} }
 
 // produce begins to produce one letter.
 func (w *work) produce(ctx context.Context, it *item) {
@@ -162,7 +165,7 @@ func (w *work) outcome(ctx context.Context, it *item, held int64, err error) {
 	if tooLarge(err) {
 		if err = w.policy.tooLarge(it, err); err == nil { // it goes once more, without payload
 			record, s := it.record, w.policy.senders[it.record.Cluster]
-			w.policy.running.Go(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) }) })
+			w.policy.spawn(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) }) })
 			return
 		}
 	}
