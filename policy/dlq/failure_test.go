@@ -241,3 +241,60 @@ func (r *rig) ids(offsets ...int64) []string {
 	}
 	return all
 }
+
+// TestOrderOfChoices has the spool behind release: it is for what a Release would lose.
+func TestOrderOfChoices(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"on_failure": []string{"release", "spool", "withhold"}, "budget": "50ms"})
+	r.keep(1)
+	if v := r.decide(r.request(4, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Type != policy.Release || len(r.spool()) != 0 {
+		t.Errorf("below the limit: verdict %+v", v)
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 0 || len(r.spool()) != 1 {
+		t.Errorf("at the limit: verdict %+v", v)
+	}
+}
+
+// TestFullSpool produces after all what the spool has no room for, and falls back where that fails as well.
+func TestFullSpool(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"spool": map[string]any{"max_bytes": "1MiB"}, "budget": "50ms"})
+	r.limit = time.Second
+	r.keep(3)
+	for o := range int64(3) {
+		one := r.kept[o]
+		one.Value = incompressible(700 << 10)
+		r.kept[o] = one
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 0 || !strings.HasPrefix(v.Reason, "dead letters: 1 spooled") {
+		t.Fatalf("the first: verdict %+v", v)
+	}
+	v := r.decide(r.request(5, reject(1, 1)))
+	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || !strings.Contains(v.Edits[0].Reason, spool.ErrFull.Error()) {
+		t.Errorf("the second: verdict %+v", v)
+	}
+	up()
+	r.limit = 10 * time.Second
+	until(t, "the spool is empty", func() bool { return len(r.spool()) == 0 })
+	if v := r.decide(r.request(5, reject(2, 2))); v.Reason != "dead letters: 1 produced" {
+		t.Errorf("the third: verdict %+v", v)
+	}
+}
+
+// TestProducerIDRefused has the cluster refuse what idempotence needs, for a while.
+func TestProducerIDRefused(t *testing.T) {
+	r := newRig(t)
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.ClusterAuthorizationFailed, Count: -1, TopLevel: true})
+	r.start(nil)
+	r.keep(1)
+	if v := r.decide(r.request(5, reject(0, 0))); !strings.Contains(v.Reason, "1 spooled") {
+		t.Fatalf("verdict %+v", v)
+	}
+	if fault.Hits() == 0 {
+		t.Fatal("not refused")
+	}
+	fault.Remove()
+	r.distinct("dlq.orders", 1)
+}
