@@ -20,7 +20,7 @@ import (
 
 // rig is a policy before a fake cluster.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	cluster *kfake.Cluster
 	policy  *Policy
 	state   string
@@ -60,7 +60,7 @@ func (r records) Record(_ codec.UUID, _ int32, offset int64) (policy.Record, err
 }
 
 // newRig starts a cluster with a topic orders and a dead-letter topic, and no policy yet.
-func newRig(t *testing.T, opts ...kfake.Opt) *rig {
+func newRig(t testing.TB, opts ...kfake.Opt) *rig {
 	t.Helper()
 	opts = append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "orders", "dlq.orders")}, opts...)
 	c, err := kfake.NewCluster(opts...)
@@ -167,7 +167,7 @@ func header(r *kgo.Record, key string) string {
 }
 
 // until waits for something that another goroutine does.
-func until(t *testing.T, what string, is func() bool) {
+func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
