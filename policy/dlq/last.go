@@ -175,9 +175,9 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
 	defer cancel()
-	it := &item{letter: *l, offset: l.Offset}
-	p.payload(ctx, records, &it.letter, p.source.reader(l.TopicID, l.Partition))
-	if p.config.again(&it.letter) || p.address(&it.letter, &it.record) != nil {
+	it := &item{offset: l.Offset}
+	p.payload(ctx, records, l, p.source.reader(l.TopicID, l.Partition))
+	if p.config.again(l) || p.address(l, &it.record) != nil {
 		return
 	}
 	if !p.backlog(&it.record) {

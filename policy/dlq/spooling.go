@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ type store struct {
 }
 
 // SpoolDir is where a policy of a name keeps its spool, below the state directory.
-func SpoolDir(stateDir, name string) string { return filepath.Join(stateDir, spoolPrefix+name) }
+func SpoolDir(stateDir, name string) string {
+	return filepath.Join(stateDir, spoolPrefix+url.PathEscape(name))
+}
 
 // queueName is the name of the queue for a target: a cluster's name cannot have an @ in it, nor can a topic's.
 func queueName(l *letter.Record) string { return l.Cluster + "@" + l.Topic }
