@@ -12,7 +12,7 @@ import (
 const (
 	groupsKept  = 1024             // groups whose settings are remembered
 	groupFresh  = 30 * time.Second // settings are asked for again after that, while the old ones still count
-	groupRetry  = 5 * time.Second  // where they could not be read
+	groupRetry  = 2 * time.Second  // where they could not be read, or the broker has a dead-letter queue: nobody writes letters once that is off
 	groupWait   = 500 * time.Millisecond
 	groupLookup = 10 * time.Second
 	lookups     = 8 // that go on at once
@@ -116,11 +116,16 @@ func (g *groups) refresh(entry *groupEntry) {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	before := entry.group
-	entry.due = g.policy.deps.Now().Add(groupRetry)
-	if err == nil {
-		entry.group, entry.due = next, g.policy.deps.Now().Add(groupFresh)
+	if err != nil { // the rest stays as it was; a queue that cannot be seen may not work any more
+		if next = before; next.own.topic != "" {
+			next.own.problem = cause(err)
+		}
 	}
-	if entry.read = true; err == nil && before.own.state() != next.own.state() {
+	entry.group, entry.due = next, g.policy.deps.Now().Add(groupRetry)
+	if err == nil && next.own.topic == "" {
+		entry.due = g.policy.deps.Now().Add(groupFresh)
+	}
+	if entry.read = true; before.own.state() != next.own.state() {
 		g.policy.deps.Notify("group " + strconv.Quote(next.name) + ": " + next.own.state())
 	}
 	close(entry.reading)
