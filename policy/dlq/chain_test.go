@@ -19,7 +19,8 @@ func (rejecting) Name() string          { return "rejecting" }
 func (rejecting) Traits() policy.Traits { return policy.Traits{} }
 func (rejecting) Decide(_ context.Context, r *policy.Request) (policy.Verdict, error) {
 	p := &r.Partitions[0]
-	return policy.Verdict{Edits: []policy.Edit{{TopicID: p.TopicID, Partition: p.Index, First: 0, Last: 9, Action: policy.Change, Type: policy.Reject}}}, nil
+	return policy.Verdict{Edits: []policy.Edit{{TopicID: p.TopicID, Partition: p.Index, First: 0, Last: 9, Action: policy.Change,
+		Type: policy.Reject}}}, nil
 }
 
 // decoded is the request as it came off the wire.
@@ -42,7 +43,8 @@ func TestInAChain(t *testing.T) {
 			r.down(kerr.NotEnoughReplicas)
 		}
 		r.start(map[string]any{"budget": "10s"})
-		chain, err := policy.NewChain(policy.Member{Policy: rejecting{}}, policy.Member{Policy: r.policy, OnFailure: policy.FailRespond, Timeout: 2 * time.Second})
+		chain, err := policy.NewChain(policy.Member{Policy: rejecting{}}, policy.Member{Policy: r.policy, OnFailure: policy.FailRespond,
+			Timeout: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

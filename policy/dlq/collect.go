@@ -206,4 +206,5 @@ type partitionKey struct {
 	index int32
 }
 
-var apiNames = [...]string{policy.ShareFetch: "ShareFetch", policy.ShareAcknowledge: "ShareAcknowledge", policy.TxnShareAcknowledge: "TxnShareAcknowledge"}
+var apiNames = [...]string{policy.ShareFetch: "ShareFetch", policy.ShareAcknowledge: "ShareAcknowledge",
+	policy.TxnShareAcknowledge: "TxnShareAcknowledge"}

@@ -98,11 +98,16 @@ func TestNewFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for config, key := range map[string]string{
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + missing + `"}}}`:                                                                                      "cluster",
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + rubbish + `"}}}`:                                                                                      "cluster",
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "` + rubbish + `", "key": "` + rubbish + `"}}}`:                                                          "cluster",
-		`{"cluster": {"bootstrap": ["k:1"]}, "source": {"bootstrap": ["k:1"], "sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "` + missing + `"}}}`: "source",
-		`{"cluster": {"bootstrap": ["k:1"]}, "reasons": {"listen": "` + missing + `/x"}}`:                                                                            "reasons.listen",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + missing +
+			`"}}}`: "cluster",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + rubbish +
+			`"}}}`: "cluster",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "` + rubbish + `", "key": "` + rubbish +
+			`"}}}`: "cluster",
+		`{"cluster": {"bootstrap": ["k:1"]}, "source": {"bootstrap": ["k:1"], "sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "` +
+			missing + `"}}}`: "source",
+		`{"cluster": {"bootstrap": ["k:1"]}, "reasons": {"listen": "` + missing +
+			`/x"}}`: "reasons.listen",
 	} {
 		_, err := New(t.Context(), "dlq", []byte(config), Deps{StateDir: t.TempDir()})
 		var mistake *policy.ConfigError

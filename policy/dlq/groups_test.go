@@ -145,7 +145,8 @@ func TestQueueGoesOff(t *testing.T) {
 			r.cluster.KeepControl()
 			return nil, errors.New("cut off"), refused.Load()
 		})
-		on := settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}}, kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
+		on := settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
+			kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
 		r.describe(func() settings {
 			if off.Load() {
 				return nil
@@ -186,7 +187,8 @@ func TestReleaseAtTheLimit(t *testing.T) {
 				continue
 			}
 			for _, l := range r.letters("dlq.orders", 2) {
-				if header(l, "ackproxy.dlq.reason") != "release_at_limit" || header(l, "__dlq.errors.message") != "Offset delivery count exceeded the threshold." {
+				if header(l, "ackproxy.dlq.reason") != "release_at_limit" || header(l,
+					"__dlq.errors.message") != "Offset delivery count exceeded the threshold." {
 					t.Errorf("headers %v", l.Headers)
 				}
 			}

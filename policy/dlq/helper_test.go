@@ -136,7 +136,8 @@ func (r *rig) decide(q *policy.Request) policy.Verdict {
 // letters reads n dead letters; it fails when there are fewer.
 func (r *rig) letters(topic string, n int) []*kgo.Record {
 	r.t.Helper()
-	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))...)
+	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -182,7 +183,8 @@ var codecZero codec.UUID
 // distinct reads until n letters with different ids are there, and returns the ids in the order that each was seen first.
 func (r *rig) distinct(topic string, n int) []string {
 	r.t.Helper()
-	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))...)
+	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

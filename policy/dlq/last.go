@@ -55,8 +55,8 @@ func newLastDeliveries(p *Policy) *lastDeliveries {
 	return &lastDeliveries{policy: p, watched: make(map[lastPlace]map[int64]*lastDelivery)}
 }
 
-// Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it has no ackproxy_dlq_lost_without_dlq_total, and no
-// letters that are inferred.
+// Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it counts nothing as lost without a
+// letter, and infers none.
 func (p *Policy) Delivered(d *Delivery) {
 	for _, a := range d.Acquired {
 		limit := math.MaxInt

@@ -21,7 +21,8 @@ import (
 // fill writes n records to partition 1 of the source topic, in batches of some.
 func (r *rig) fill(n int, codec kgo.CompressionCodec) []*kgo.Record {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(codec))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -120,8 +121,9 @@ func TestUnavailableFails(t *testing.T) {
 // TestUnfolds has batches that unfold to more than is allowed.
 func TestUnfolds(t *testing.T) {
 	zeros := make([]byte, 1<<20)
-	for name, codec := range map[kgo.CompressionCodecType]kgo.CompressionCodec{kgo.CodecGzip: kgo.GzipCompression(), kgo.CodecSnappy: kgo.SnappyCompression(),
-		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression()} {
+	for name, codec := range map[kgo.CompressionCodecType]kgo.CompressionCodec{kgo.CodecGzip: kgo.GzipCompression(),
+		kgo.CodecSnappy: kgo.SnappyCompression(),
+		kgo.CodecLz4:    kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression()} {
 		c, err := kgo.DefaultCompressor(codec)
 		if err != nil {
 			t.Fatal(err)

@@ -69,7 +69,8 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 	if deps.Notify == nil {
 		deps.Notify = func(string) {}
 	}
-	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender), drains: make(chan struct{}, drainsAtOnce)}
+	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender),
+		drains: make(chan struct{}, drainsAtOnce)}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))

@@ -11,7 +11,10 @@ import (
 
 func TestReasons(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "reasons.sock")
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix",
+			socket)
+	}}}
 	defer client.CloseIdleConnections()
 	post := func(kind, body string, status int) {
 		t.Helper()

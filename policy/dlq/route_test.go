@@ -42,7 +42,8 @@ func TestRoute(t *testing.T) {
 // TestOtherCluster writes to two clusters, and makes the topics.
 func TestOtherCluster(t *testing.T) {
 	r, east := newRig(t), newRig(t)
-	r.start(map[string]any{"clusters": map[string]any{"east": east.address()}, "create": map[string]any{"partitions": 4, "replication": 1, "retention": "30d"},
+	r.start(map[string]any{"clusters": map[string]any{"east": east.address()}, "create": map[string]any{"partitions": 4, "replication": 1,
+		"retention": "30d"},
 		"rules": []any{map[string]any{"match": map[string]any{"group": "g1"}, "cluster": "east", "topic": "dlq.{topic}.east"}}})
 	r.keep(1)
 	for _, group := range []string{"g1", "g2"} {
@@ -58,7 +59,8 @@ func TestOtherCluster(t *testing.T) {
 	if l := east.letters("dlq.orders.east", 1)[0]; header(l, "__dlq.errors.group") != "g1" || l.Partition != 1 {
 		t.Errorf("headers %v", l.Headers)
 	}
-	if made := east.cluster.TopicInfo("dlq.orders.east"); east.cluster.PartitionInfo("dlq.orders.east", 3) == nil || east.cluster.PartitionInfo("dlq.orders.east", 4) != nil || made.Configs["retention.ms"] == nil || *made.Configs["retention.ms"] != "2592000000" {
+	if made := east.cluster.TopicInfo("dlq.orders.east"); east.cluster.PartitionInfo("dlq.orders.east", 3) == nil ||
+		east.cluster.PartitionInfo("dlq.orders.east", 4) != nil || made.Configs["retention.ms"] == nil || *made.Configs["retention.ms"] != "2592000000" {
 		t.Errorf("made as %+v", made)
 	}
 }
@@ -94,7 +96,8 @@ func TestLoopIsRefused(t *testing.T) {
 	r.keep(1)
 	q := r.request(5, reject(0, 0))
 	q.Partitions[0].Topic = "dlq.orders"
-	if v := r.decide(q); len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || !strings.Contains(v.Edits[0].Reason, errLoop.Error()) || len(r.spool()) > 0 {
+	if v := r.decide(q); len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || !strings.Contains(v.Edits[0].Reason, errLoop.Error()) ||
+		len(r.spool()) > 0 {
 		t.Errorf("verdict %+v", v)
 	}
 }
@@ -113,10 +116,14 @@ func TestRangesOfAnyLength(t *testing.T) {
 	}{
 		{"all there is", []policy.Range{reject(0, math.MaxInt64-1)}, nil, 0, []int64{0, math.MaxInt64 - 1}},
 		{"from -1", []policy.Range{reject(-1, math.MaxInt64)}, nil, 0, []int64{-1, math.MaxInt64}},
-		{"released at the limit", []policy.Range{release(0, math.MaxInt64)}, []policy.Acquisition{{First: 0, Last: math.MaxInt64, DeliveryCount: 5}}, 0, []int64{0, math.MaxInt64}},
-		{"at the end", []policy.Range{reject(math.MaxInt64-1, math.MaxInt64)}, []policy.Acquisition{{First: math.MaxInt64, Last: math.MaxInt64, DeliveryCount: 1}}, 2, nil},
-		{"seen in part", []policy.Range{reject(0, 8)}, []policy.Acquisition{{First: 2, Last: 3, DeliveryCount: 1}, {First: 7, Last: 20, DeliveryCount: 5}}, 9, nil},
-		{"released in part", []policy.Range{release(0, math.MaxInt64)}, []policy.Acquisition{{First: 2, Last: 3, DeliveryCount: 4}, {First: 7, Last: 8, DeliveryCount: 5}}, 2, nil},
+		{"released at the limit", []policy.Range{release(0, math.MaxInt64)}, []policy.Acquisition{{First: 0, Last: math.MaxInt64, DeliveryCount: 5}}, 0,
+			[]int64{0, math.MaxInt64}},
+		{"at the end", []policy.Range{reject(math.MaxInt64-1, math.MaxInt64)}, []policy.Acquisition{{First: math.MaxInt64, Last: math.MaxInt64,
+			DeliveryCount: 1}}, 2, nil},
+		{"seen in part", []policy.Range{reject(0, 8)}, []policy.Acquisition{{First: 2, Last: 3, DeliveryCount: 1}, {First: 7, Last: 20,
+			DeliveryCount: 5}}, 9, nil},
+		{"released in part", []policy.Range{release(0, math.MaxInt64)}, []policy.Acquisition{{First: 2, Last: 3, DeliveryCount: 4}, {First: 7, Last: 8,
+			DeliveryCount: 5}}, 2, nil},
 	} {
 		q := r.request(0, c.asked...)
 		q.Partitions[0].Acquired = c.seen

@@ -105,8 +105,8 @@ func (p *Policy) closeSpool() error {
 	return nil
 }
 
-// backlog says whether earlier letters for the same topic wait in the spool. Later ones then go there as well: the order stays, and nobody waits for a
-// topic that takes nothing.
+// backlog says whether earlier letters for the same topic wait in the spool. Later ones then go there as well: the order stays, and nobody waits
+// for a topic that takes nothing.
 func (p *Policy) backlog(l *letter.Record) bool {
 	s := p.opened()
 	return s != nil && s.Waiting(queueName(l))
