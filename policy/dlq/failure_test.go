@@ -299,3 +299,17 @@ func TestProducerIDRefused(t *testing.T) {
 	fault.Remove()
 	r.distinct("dlq.orders", 1)
 }
+
+// TestOneAtTheLimit withholds all of a partition for one offset that a Release would lose.
+func TestOneAtTheLimit(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"on_failure": []string{"release", "withhold"}, "budget": "50ms"})
+	q := r.request(1, accept(0, 0), reject(1, 2), accept(3, 4))
+	q.Partitions[0].Acquired = []policy.Acquisition{{First: 0, Last: 1, DeliveryCount: 4}, {First: 2, Last: 2, DeliveryCount: 5}}
+	v := r.decide(q)
+	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || v.Edits[0].First != 0 || v.Edits[0].Last != 4 ||
+		!strings.HasPrefix(v.Reason, "dead letters: 2 withheld") {
+		t.Errorf("verdict %+v", v)
+	}
+}

@@ -158,3 +158,24 @@ func TestJavaSnappy(t *testing.T) {
 		t.Error("cut off, and read")
 	}
 }
+
+// TestLeaderMoves looks for the leader again, and fetches once more.
+func TestLeaderMoves(t *testing.T) {
+	r := newRig(t, kfake.NumBrokers(2))
+	r.fill(2, kgo.NoCompression())
+	r.start(map[string]any{"source": r.address()})
+	for offset := range int64(2) {
+		if v := r.decide(r.request(0, reject(offset, offset))); v.Reason != "dead letters: 1 produced" {
+			t.Fatalf("verdict %+v", v)
+		}
+		leader := r.cluster.LeaderFor("orders", 1)
+		if err := r.cluster.MoveTopicPartition("orders", 1, 1-leader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range r.letters("dlq.orders", 2) {
+		if header(l, "ackproxy.payload") != "refetched" {
+			t.Errorf("headers %v", l.Headers)
+		}
+	}
+}
