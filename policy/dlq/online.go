@@ -51,7 +51,7 @@ func (c *Config) named(cluster string) map[string]string {
 }
 
 func checkCluster(ctx context.Context, key string, c *Cluster, topics map[string]string, made bool) (wrong []error) {
-	opts, err := c.options()
+	opts, err := c.Options()
 	if err != nil {
 		return []error{&policy.ConfigError{Key: key, Problem: err.Error()}}
 	}
