@@ -46,13 +46,11 @@ func (f *dlqFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.bootstrap, "bootstrap", nil, "brokers `ADDR,ADDR`, instead of a configuration; without TLS and SASL")
 }
 
-// place is what the flags lead to.
+// dlqPlace is what the flags lead to.
 type dlqPlace struct {
 	opts   []kgo.Opt
 	prefix string // of dead-letter topics
-	config *dlq.Config
-	name   string // of the policy; empty with --bootstrap
-	state  string
+	spool  string // the policy's directory; empty: it has none
 }
 
 func (f *dlqFlags) place(cmd *cobra.Command) (dlqPlace, error) {
@@ -94,7 +92,11 @@ func (f *dlqFlags) place(cmd *cobra.Command) (dlqPlace, error) {
 	if err != nil {
 		return dlqPlace{}, failed(fmt.Errorf("policy %s: %w", p.Name, err))
 	}
-	return dlqPlace{opts: opts, prefix: parsed.AllowedPrefix, config: &parsed, name: p.Name, state: string(c.State.Dir)}, nil
+	at := dlqPlace{opts: opts, prefix: parsed.AllowedPrefix}
+	if slices.Contains(parsed.OnFailure, dlq.Spool) && c.State.Dir != "" {
+		at.spool = dlq.SpoolDir(c.State.Dir, p.Name)
+	}
+	return at, nil
 }
 
 // find is the policy that is meant.

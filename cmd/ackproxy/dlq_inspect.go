@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -12,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ackproxy/ackproxy/policy/dlq"
 	"github.com/ackproxy/ackproxy/policy/dlq/redrive"
 )
 
@@ -20,34 +25,47 @@ func newInspectCmd() *cobra.Command {
 	var format outputFormat
 	var topics, terms []string
 	var letters bool
+	var spool string
 	cmd := &cobra.Command{
 		Use:   "inspect",
-		Short: "What is in dead-letter topics: by source, group, reason and age",
+		Short: "What is in dead-letter topics and in the spool: by source, group, reason and age",
 		Long: `Read dead-letter topics from their beginning to their present end and count what is in them: by source topic, group, reason and
 payload, with the age of the oldest and the newest. With --letters each is printed instead. Keys and values are never shown.
+
+With -c the policy's spool is read as well, where it is on this machine: letters that could not be produced yet, and "refused" ones, which no topic
+will take. They are shown also when no broker answers; the exit status is 1 then. --spool DIR reads that of another state directory, STATE/dlq-NAME,
+and without -c and --bootstrap nothing else. A running proxy is not disturbed.
 
 Letters of other tools are counted as well, as far as their headers can be read: a broker's (KIP-1191), Spring Kafka's, Kafka Connect's.
 ` + filterHelp,
 		Example: `  ackproxy dlq inspect -c ackproxy.yaml
-  ackproxy dlq inspect --bootstrap localhost:9092 --topic dlq.orders --filter newer=1h --letters -o json`,
+  ackproxy dlq inspect --bootstrap localhost:9092 --topic dlq.orders --filter newer=1h --letters -o json
+  ackproxy dlq inspect --spool /var/lib/ackproxy/dlq-dlq`,
 		Args: cobra.NoArgs,
 	}
 	flags.add(cmd)
 	format.flag(cmd)
 	cmd.Flags().StringSliceVar(&topics, "topic", nil, "a dead-letter `TOPIC`; may be repeated (default all whose names begin with the policy's allowed_prefix)")
 	cmd.Flags().StringArrayVar(&terms, "filter", nil, "only letters with `KEY=VALUE`; may be repeated")
+	cmd.Flags().StringVar(&spool, "spool", "", "the `DIR` of a spool")
 	cmd.Flags().BoolVar(&letters, "letters", false, "print each letter")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f, err := redrive.ParseFilter(terms)
 		if err != nil {
 			return misused("%w", err)
 		}
+		i := &inspection{cmd: cmd, format: format, filter: f, letters: letters, topics: topics, cluster: flags.cluster}
+		if spool != "" && len(flags.bootstrap) == 0 && *flags.file == "" {
+			if flags.policy != "" || flags.cluster != "" {
+				return misused("--policy and --cluster belong to a configuration")
+			}
+			return i.run(dlqPlace{}, spool)
+		}
 		at, err := flags.place(cmd)
 		if err != nil {
 			return err
 		}
-		i := &inspection{cmd: cmd, format: format, filter: f, letters: letters}
-		return i.run(at, topics)
+		return i.run(at, spool)
 	}
 	return cmd
 }
@@ -62,39 +80,82 @@ type inspection struct {
 	format  outputFormat
 	filter  redrive.Filter
 	letters bool
+	topics  []string // those that are meant; none: all
+	cluster string   // as well, of the letters in a spool
 	sums    redrive.Summary
 	err     error // of writing
 }
 
-func (i *inspection) run(at dlqPlace, topics []string) error {
+// run reads the spool and the topics: where one cannot be read, the other is what there is to see.
+func (i *inspection) run(at dlqPlace, spool string) error {
+	err := i.spooled(spool, at.spool)
+	if at.opts != nil {
+		err = errors.Join(err, i.produced(at))
+	}
+	if i.err == nil && !i.letters {
+		i.err = i.print(err == nil)
+	}
+	if i.err != nil || err == nil {
+		return i.err
+	}
+	return failed(err)
+}
+
+// spooled reads the spool that is named, else that of the configuration, if there is one.
+func (i *inspection) spooled(named, configured string) error {
+	dir := cmp.Or(named, configured)
+	if dir == "" {
+		return nil
+	}
+	unreadable, err := dlq.ReadSpool(dir, func(w *dlq.Waiting) {
+		if i.cluster != "" && i.cluster != w.Cluster || len(i.topics) > 0 && !slices.Contains(i.topics, w.Topic) {
+			return
+		}
+		r := &kgo.Record{Topic: w.Topic, Partition: -1, Offset: -1, Timestamp: w.Since, Key: w.Key, Value: w.Value}
+		for _, h := range w.Headers {
+			r.Headers = append(r.Headers, kgo.RecordHeader(h))
+		}
+		l, is, chosen := redrive.Inspect(r, i.filter, time.Now())
+		l.Where, l.Cluster, l.Refused = redrive.InSpool, w.Cluster, w.Refused
+		i.take(&l, is, chosen)
+	})
+	i.sums.Others += unreadable
+	if errors.Is(err, fs.ErrNotExist) && named == "" { // it was never needed, or is on another machine
+		return nil
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// produced reads the topics.
+func (i *inspection) produced(at dlqPlace) (err error) {
 	ctx, stop := signal.NotifyContext(i.cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var err error
-	if len(topics) == 0 {
-		if topics, err = deadLetterTopics(ctx, at); err != nil {
+	if len(i.topics) == 0 {
+		if i.topics, err = deadLetterTopics(ctx, at); err != nil {
 			return interrupted(err, "")
 		}
 	}
 	count := newCounter(i.cmd, "records read:")
-	err = redrive.Read(ctx, at.opts, topics, i.record, count.progress)
+	err = redrive.Read(ctx, at.opts, i.topics, func(r *kgo.Record) {
+		l, is, chosen := redrive.Inspect(r, i.filter, time.Now())
+		i.take(&l, is, chosen)
+	}, count.progress)
 	count.end()
-	switch {
-	case err != nil:
+	if err != nil {
 		return interrupted(err, "")
-	case i.err != nil:
-		return i.err
-	case i.letters:
-		return nil
 	}
-	return i.print(topics)
+	return nil
 }
 
-func (i *inspection) record(r *kgo.Record) {
-	l, is, chosen := redrive.Inspect(r, i.filter, time.Now())
+// take counts what is chosen, and prints it where that is wanted.
+func (i *inspection) take(l *redrive.Letter, is, chosen bool) {
 	if !chosen {
 		return
 	}
-	i.sums.Add(l, is)
+	i.sums.Add(*l, is)
 	if !i.letters || !is || i.err != nil {
 		return
 	}
@@ -102,14 +163,34 @@ func (i *inspection) record(r *kgo.Record) {
 		i.err = writeJSON(i.cmd.OutOrStdout(), l)
 		return
 	}
-	_, err := fmt.Fprintf(i.cmd.OutOrStdout(), "%s/%d/%d\t%s/%d/%d\t%s\t%s\t%s\t%s\n", l.DLQ, l.Partition, l.Offset, l.Topic, l.SourcePartition,
-		l.SourceOffset, l.Group, l.Reason, l.Time.Format(time.RFC3339), l.Payload)
+	at := fmt.Sprintf("%d/%d", l.Partition, l.Offset)
+	if l.Where == redrive.InSpool {
+		at = where(l.Where, l.Cluster, l.Refused)
+	}
+	_, err := fmt.Fprintf(i.cmd.OutOrStdout(), "%s/%s\t%s/%d/%d\t%s\t%s\t%s\t%s\n", l.DLQ, at, l.Topic, l.SourcePartition, l.SourceOffset, l.Group, l.Reason,
+		l.Time.Format(time.RFC3339), l.Payload)
 	if err != nil {
 		i.err = failed(err)
 	}
 }
 
-func (i *inspection) print(topics []string) error {
+// where is a place in words: "topic", "spool", "spool (refused, for archive)".
+func where(w redrive.Where, cluster string, refused bool) string {
+	var more []string
+	if refused {
+		more = append(more, "refused")
+	}
+	if cluster != "" {
+		more = append(more, "for "+cluster)
+	}
+	if len(more) == 0 {
+		return string(w)
+	}
+	return fmt.Sprintf("%s (%s)", w, strings.Join(more, ", "))
+}
+
+// print says that there is nothing only where all was read.
+func (i *inspection) print(all bool) error {
 	out := i.cmd.OutOrStdout()
 	rows := i.sums.Rows()
 	if i.format == formatJSON {
@@ -120,10 +201,11 @@ func (i *inspection) print(topics []string) error {
 		}
 		return nil
 	}
-	if len(rows) == 0 {
-		fmt.Fprintf(out, "no dead letters in %s\n", strings.Join(topics, ", "))
-	} else {
+	switch {
+	case len(rows) > 0:
 		table(out, rows)
+	case all:
+		fmt.Fprintf(out, "no dead letters in %s\n", cmp.Or(strings.Join(i.topics, ", "), "the spool"))
 	}
 	if n := i.sums.Others; n > 0 {
 		fmt.Fprintf(out, "%d records are no dead letters\n", n)
@@ -133,11 +215,11 @@ func (i *inspection) print(topics []string) error {
 
 func table(out io.Writer, rows []redrive.Row) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DEAD-LETTER TOPIC\tFROM\tGROUP\tREASON\tPAYLOAD\tLETTERS\tIDS\tBYTES\tHOPS\tOLDEST\tNEWEST")
+	fmt.Fprintln(w, "DEAD-LETTER TOPIC\tWHERE\tFROM\tGROUP\tREASON\tPAYLOAD\tLETTERS\tIDS\tBYTES\tHOPS\tOLDEST\tNEWEST")
 	now := time.Now()
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", r.DLQ, dash(r.Topic), dash(r.Group), dash(r.Reason), dash(r.Payload), r.Letters, r.IDs,
-			r.Bytes, r.MaxHops, age(now, r.Oldest), age(now, r.Newest))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", r.DLQ, where(r.Where, r.Cluster, r.Refused), dash(r.Topic), dash(r.Group),
+			dash(r.Reason), dash(r.Payload), r.Letters, r.IDs, r.Bytes, r.MaxHops, age(now, r.Oldest), age(now, r.Newest))
 	}
 	w.Flush()
 }

@@ -20,6 +20,28 @@ const (
 	refusedQueue = "!refused"  // after a queue's name: letters that its topic will never take
 )
 
+// Waiting is a letter in a spool.
+type Waiting struct {
+	letter.Record
+	Since   time.Time
+	Refused bool // no topic will ever take it: it waits for somebody to look at it
+}
+
+// ReadSpool tells each about the letters of a spool, whoever has it open, and says how many entries cannot be read. It changes nothing. The error
+// wraps fs.ErrNotExist where the directory is no spool.
+func ReadSpool(dir string, each func(*Waiting)) (unreadable int, err error) {
+	err = spool.Read(dir, func(queue string, e spool.Entry) error {
+		r, err := letter.Decode(e.Data)
+		if err != nil {
+			unreadable++
+			return nil
+		}
+		each(&Waiting{Record: r, Since: e.Time, Refused: strings.HasSuffix(queue, refusedQueue)})
+		return nil
+	})
+	return unreadable, err
+}
+
 // store is the policy's spool, once it is open.
 type store struct {
 	open atomic.Pointer[spool.Store]

@@ -12,10 +12,22 @@ import (
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
 
+// Where says where a letter is.
+type Where string
+
+// The places.
+const (
+	InTopic Where = "topic"
+	InSpool Where = "spool" // of a proxy: not produced yet
+)
+
 // Row is what dead letters have in common, and how many there are.
 type Row struct {
-	DLQ     string    `json:"dlq"`   // the topic they are in
-	Topic   string    `json:"topic"` // where the records came from
+	DLQ     string    `json:"dlq"` // the topic they are in, or are for
+	Where   Where     `json:"where"`
+	Cluster string    `json:"cluster,omitempty"` // of those in a spool, where it is not the policy's own
+	Refused bool      `json:"refused,omitempty"` // in the spool for good: the topic will never take them
+	Topic   string    `json:"topic"`             // where the records came from
 	Group   string    `json:"group"`
 	Reason  string    `json:"reason"`
 	Payload string    `json:"payload"`
@@ -30,7 +42,10 @@ type Row struct {
 // Letter is one dead letter.
 type Letter struct {
 	DLQ       string `json:"dlq"`
-	Partition int32  `json:"partition"`
+	Where     Where  `json:"where"`
+	Cluster   string `json:"cluster,omitempty"`
+	Refused   bool   `json:"refused,omitempty"`
+	Partition int32  `json:"partition"` // -1 in a spool, like the offset
 	Offset    int64  `json:"offset"`
 
 	ID              string    `json:"id"`
@@ -62,7 +77,7 @@ type sum struct {
 	ids map[string]bool
 }
 
-// Add counts one record of a dead-letter topic.
+// Add counts one record of a dead-letter topic, or one entry of a spool.
 func (s *Summary) Add(r Letter, is bool) {
 	if !is {
 		s.Others++
@@ -71,7 +86,7 @@ func (s *Summary) Add(r Letter, is bool) {
 	if s.rows == nil {
 		s.rows = make(map[Row]*sum)
 	}
-	key := Row{DLQ: r.DLQ, Topic: r.Topic, Group: r.Group, Reason: r.Reason, Payload: r.Payload}
+	key := Row{DLQ: r.DLQ, Where: r.Where, Cluster: r.Cluster, Refused: r.Refused, Topic: r.Topic, Group: r.Group, Reason: r.Reason, Payload: r.Payload}
 	t := s.rows[key]
 	if t == nil {
 		t = &sum{Row: key, ids: make(map[string]bool)}
@@ -100,7 +115,8 @@ func (s *Summary) Rows() []Row {
 		rows = append(rows, t.Row)
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Letters, a.Letters), cmp.Compare(a.DLQ, b.DLQ), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Group, b.Group),
+		return cmp.Or(cmp.Compare(b.Letters, a.Letters), cmp.Compare(a.DLQ, b.DLQ), cmp.Compare(b.Where, a.Where), cmp.Compare(a.Cluster, b.Cluster),
+			cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Group, b.Group),
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Payload, b.Payload))
 	})
 	return rows
@@ -110,7 +126,7 @@ func (s *Summary) Rows() []Row {
 // is no letter, no filter leaves out.
 func Inspect(r *kgo.Record, f Filter, now time.Time) (l Letter, is, chosen bool) {
 	info, is := infoOf(r)
-	return Letter{DLQ: r.Topic, Partition: r.Partition, Offset: r.Offset, ID: info.ID, Topic: info.Topic, SourcePartition: info.Partition,
+	return Letter{DLQ: r.Topic, Where: InTopic, Partition: r.Partition, Offset: r.Offset, ID: info.ID, Topic: info.Topic, SourcePartition: info.Partition,
 		SourceOffset: info.Offset, Group: info.Group, Reason: string(info.Reason), Message: info.Message, DeliveryCount: info.DeliveryCount,
 		Hops: info.Hops, Time: info.Time, Member: info.Member, ClientID: info.ClientID, Principal: info.Principal,
 		Payload: string(info.Payload), KeyBytes: size(r.Key), ValueBytes: size(r.Value)}, is, !is || f.Match(&info, now)

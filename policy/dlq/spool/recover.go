@@ -59,8 +59,12 @@ func (q *Queue) recover(number uint64) error {
 }
 
 // Read tells each about the entries of a spool that are not delivered, whoever has it open: queue by queue, oldest first. It changes nothing.
-// It is for people who want to look: what is written meanwhile may be missing, and what is delivered may be there still.
+// It is for people who want to look: what is written meanwhile may be missing, and what is delivered may be there still. The error wraps
+// fs.ErrNotExist where the directory is no spool.
 func Read(dir string, each func(queue string, e Entry) error) error {
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
 	names, err := queueNames(dir)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
