@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/policy"
@@ -13,7 +12,7 @@ import (
 
 // builtin is a policy of ackproxy's own. One whose open is nil is not built yet.
 type builtin struct {
-	check   func(name string, config []byte) error // *policy.ConfigError, joined; starts nothing
+	check   func(p *config.Policy, state string) error // *policy.ConfigError, joined; starts nothing
 	decides bool
 	open    func(a *app, name string, config []byte) (opened, error)
 }
@@ -42,8 +41,8 @@ func checks() map[string]config.Builtin {
 	return all
 }
 
-func checkAudit(_ string, config []byte) error {
-	_, err := audit.ReadConfig(config)
+func checkAudit(p *config.Policy, _ string) error {
+	_, err := audit.ReadConfig(p.Config)
 	return err
 }
 
@@ -58,8 +57,8 @@ func openAudit(a *app, name string, config []byte) (opened, error) {
 	return opened{observer: l}, nil
 }
 
-func checkEndpoints(name string, config []byte) error {
-	_, err := endpoints.New(name, config)
+func checkEndpoints(p *config.Policy, _ string) error {
+	_, err := endpoints.New(p.Name, p.Config)
 	return err
 }
 
@@ -71,30 +70,20 @@ func openEndpoints(_ *app, name string, config []byte) (opened, error) {
 	return opened{maps: p}, nil
 }
 
-func checkDLQ(_ string, config []byte) error {
-	_, err := dlq.Parse(config)
-	return err
+func checkDLQ(p *config.Policy, state string) error {
+	c, err := dlq.Parse(p.Config)
+	if err != nil {
+		return err
+	}
+	return c.CheckState(state)
 }
 
 // openDLQ opens the dead-letter policy, which is its own observer.
 func openDLQ(a *app, name string, config []byte) (opened, error) {
-	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: string(a.config.State.Dir), Metrics: a.metrics,
+	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: a.config.State.Dir, Metrics: a.metrics,
 		Notify: func(text string) { a.log.Warn().Str("policy", name).Msg(text) }})
 	if err != nil {
 		return opened{}, err
 	}
-	return opened{policy: closingDLQ{p}, observer: p}, nil
-}
-
-// closingDLQ is an io.Closer, for closePolicies.
-type closingDLQ struct{ *dlq.Policy }
-
-// dlqEnd bounds how long letters that are being written may hold up the end.
-const dlqEnd = 5 * time.Second
-
-// Close implements io.Closer.
-func (c closingDLQ) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), dlqEnd)
-	defer cancel()
-	return c.Policy.Close(ctx)
+	return opened{policy: p, observer: p}, nil
 }

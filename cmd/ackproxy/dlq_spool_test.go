@@ -131,4 +131,3 @@ func TestDLQInspectWithoutBrokers(t *testing.T) {
 		t.Errorf("status %d: %s", r.status, r.err)
 	}
 }
-

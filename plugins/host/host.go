@@ -85,12 +85,13 @@ func (p *Plugin) Traits() policy.Traits { return p.traits }
 type Declared struct {
 	Program    string        // its own name, fit to be printed
 	NeedsFrame bool          // it is shown whole requests
+	Records    bool          // it asks for records that were delivered
 	Budget     time.Duration // for a decision; policy.DefaultBudget where it named none
 }
 
 // Declared returns what the plugin said.
 func (p *Plugin) Declared() Declared {
-	return Declared{Program: printable(p.wants.name), NeedsFrame: p.wants.frame, Budget: cmp.Or(p.wants.budget, policy.DefaultBudget)}
+	return Declared{Program: printable(p.wants.name), NeedsFrame: p.wants.frame, Records: p.wants.records, Budget: cmp.Or(p.wants.budget, policy.DefaultBudget)}
 }
 
 // Decides says whether the plugin decides; where it does not, it belongs among the observers only.

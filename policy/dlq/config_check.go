@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ackproxy/ackproxy/policy"
 )
 
 // check looks at what single keys cannot show.
@@ -46,6 +48,15 @@ func (c *Config) check(r *reader) {
 	if c.Infer && c.Source == nil && !slices.Contains(c.OnFailure, Spool) {
 		r.add("infer", "needs a source, or a spool", "")
 	}
+}
+
+// CheckState says whether the policy can do with a state directory; empty is none. The error is a *policy.ConfigError.
+func (c *Config) CheckState(dir string) error {
+	if dir != "" || !slices.Contains(c.OnFailure, Spool) {
+		return nil
+	}
+	return &policy.ConfigError{Key: "on_failure", Problem: "a spool needs a state directory, and there is none",
+		Hint: "name one, or write [release, withhold]"}
 }
 
 // checkTarget looks at a template of a topic's name, as far as that can be seen before the names are put in.

@@ -78,7 +78,7 @@ func TestSpoolSurvivesRestart(t *testing.T) {
 	r.start(nil)
 	r.keep(3)
 	r.decide(r.request(5, reject(0, 2)))
-	if err := r.policy.Close(t.Context()); err != nil {
+	if err := r.policy.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(r.spool()); n != 3 {

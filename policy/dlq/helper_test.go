@@ -89,7 +89,7 @@ func (r *rig) start(further map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { r.policy.Close(context.Background()) })
+	r.t.Cleanup(func() { r.policy.Close() })
 }
 
 // keep has n records pass by.

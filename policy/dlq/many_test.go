@@ -65,7 +65,7 @@ func TestCloseWhileDeciding(t *testing.T) {
 		verdicts <- v
 	}()
 	until(t, "a letter is under way", func() bool { return r.policy.room.used() > 0 })
-	if err := r.policy.Close(context.Background()); err != nil {
+	if err := r.policy.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if v := <-verdicts; len(v.Edits) == 0 && len(r.spool()) != 1 {
@@ -159,7 +159,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, one := range []*Policy{p, other} {
-		if err := one.Close(t.Context()); err != nil {
+		if err := one.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // Deps are what the policy needs from the program it runs in.
 type Deps struct {
-	StateDir string                // the spool is below it
+	StateDir string                // the spool is below it; empty: there is none, and the configuration must not want one
 	Metrics  prometheus.Registerer // nil keeps the metrics to the policy
 	// Notify is told what an operator should know, in a sentence: a group whose broker-side settings do not work, a spool that cannot be
 	// used, a breaker that opens. It is told of changes only. nil: nobody.
@@ -60,6 +60,9 @@ var (
 // anything yet: one that is down keeps nobody from starting. Close ends what New begins; ctx does not.
 func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, error) {
 	c, err := Parse(config)
+	if err == nil {
+		err = c.CheckState(deps.StateDir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +76,7 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 		drains: make(chan struct{}, drainsAtOnce)}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := p.open(); err != nil {
-		return nil, errors.Join(err, p.Close(ctx))
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
@@ -128,8 +131,8 @@ func (p *Policy) spawn(f func()) (runs bool) {
 	return true
 }
 
-// Close gives up on what is being produced, and waits for all that the policy began. What the spool has stays there.
-func (p *Policy) Close(context.Context) error {
+// Close gives up on what is being produced, and waits for all that the policy began. What the spool has stays there. It implements io.Closer.
+func (p *Policy) Close() error {
 	p.starting.Lock()
 	p.cancel()
 	p.starting.Unlock()

@@ -1,9 +1,11 @@
 package dlq
 
 import (
+	"io"
 	"testing"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/policytest"
 )
 
 func TestRejectIsDeadLettered(t *testing.T) {
@@ -36,4 +38,15 @@ func TestNothingToDo(t *testing.T) {
 			t.Errorf("%s: verdict %+v", name, v)
 		}
 	}
+}
+
+// TestPolicy is what the plugin has to pass as well.
+func TestPolicy(t *testing.T) {
+	policytest.DeadLetters(t, func(t *testing.T, config, state string) (policy.Policy, io.Closer, error) {
+		p, err := New(t.Context(), "dlq", []byte(config), Deps{StateDir: state})
+		if err == nil {
+			t.Cleanup(func() { p.Close() })
+		}
+		return p, p, err
+	})
 }

@@ -31,8 +31,8 @@ func lines(problems []Problem) []string {
 // builtins are as the command has them, nearly.
 var builtins = map[string]Builtin{
 	"chaos": {Decides: true},
-	BuiltinAudit: {Check: func(_ string, config []byte) error {
-		_, err := audit.ReadConfig(config)
+	BuiltinAudit: {Check: func(p *Policy, _ string) error {
+		_, err := audit.ReadConfig(p.Config)
 		return err
 	}},
 }
@@ -40,7 +40,7 @@ var builtins = map[string]Builtin{
 // What belongs to a policy is handed on as JSON, whatever YAML it was written in.
 func TestRaw(t *testing.T) {
 	c, r := load(t, "policies:\n  - name: p\n    builtin: any\n    config:\n      a: &x [kafka:9092, 0x10, 1.5, true, ~, 'yes']\n      1: *x\n      t: |\n        text\n",
-		Sources{Builtins: map[string]Builtin{"any": {Check: func(string, []byte) error { return nil }}}})
+		Sources{Builtins: map[string]Builtin{"any": {Check: func(*Policy, string) error { return nil }}}})
 	want := `{"1":["kafka:9092",16,1.5,true,null,"yes"],"a":["kafka:9092",16,1.5,true,null,"yes"],"t":"text\n"}`
 	if len(r.Problems) > 0 || len(c.Policies) != 1 || string(c.Policies[0].Config) != want {
 		t.Errorf("%s\nwant %s\n%v", c.Policies, want, lines(r.Problems))

@@ -13,8 +13,9 @@ import (
 
 // Builtin is a policy that ackproxy has itself.
 type Builtin struct {
-	// Check says what is wrong with a configuration, in JSON, without starting anything: *policy.ConfigError, joined. Nil: not built yet.
-	Check func(name string, config []byte) error
+	// Check says what is wrong with the configuration of a policy, in JSON, that has its state in a directory (empty: in none), without
+	// starting anything: *policy.ConfigError, joined. Nil: not built yet.
+	Check func(p *Policy, state string) error
 	// Decides says whether it is asked about requests, and so may fail at it.
 	Decides bool
 }
@@ -91,7 +92,7 @@ func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), u
 	if unread {
 		return
 	}
-	for _, err := range mistakes(b.Check(p.Name, p.Config)) {
+	for _, err := range mistakes(b.Check(&p, l.config.State.Dir)) {
 		key := "config"
 		if err.Key != "" {
 			key += "." + err.Key

@@ -1,0 +1,27 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/ackproxy/ackproxy/plugins/internal/plugintest"
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/policytest"
+)
+
+func TestPolicy(t *testing.T) {
+	spec := plugintest.Build(t, "github.com/ackproxy/ackproxy/plugins/dlq")
+	policytest.DeadLetters(t, func(t *testing.T, config, state string) (policy.Policy, io.Closer, error) {
+		spec := spec
+		if state != "" {
+			spec.Args = []string{"-state", state}
+		}
+		p, err := plugintest.Start(t, spec, config)
+		if err == nil && (!p.Decides() || !p.Observes() || !p.Traits().Records || !p.Traits().Waits) {
+			t.Errorf("decides %v, observes %v, traits %+v", p.Decides(), p.Observes(), p.Traits())
+		}
+		return p, p, err
+	})
+}
