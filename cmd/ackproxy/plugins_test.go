@@ -38,7 +38,7 @@ func servePlugin() {
 }
 
 func (gives) Name() string            { return "gives" }
-func (gives) Traits() policy.Traits   { return policy.Traits{Budget: 20 * time.Second} }
+func (gives) Traits() policy.Traits   { return policy.Traits{Budget: 20 * time.Second, Records: true} }
 func (gives) Observe(*policy.Outcome) {}
 
 func (p gives) Decide(_ context.Context, r *policy.Request) (v policy.Verdict, err error) {
@@ -123,7 +123,7 @@ func TestPluginsCheck(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", r.status, r.out, r.err)
 	}
 	good, bad, refuses := all[0], all[1], all[2]
-	if !good.OK || !good.Decides || !good.Observes || !good.MapsEndpoints || good.Program != "gives" || good.BudgetMs != 20000 || good.Observed != 10 ||
+	if !good.OK || !good.Decides || !good.Observes || !good.MapsEndpoints || !good.WantsRecords || good.Program != "gives" || good.BudgetMs != 20000 || good.Observed != 10 ||
 		good.Endpoints != "1 is at edge:19101, 2 is at edge:19102" || len(good.Requests) != 9 {
 		t.Errorf("%+v", good)
 	}
@@ -147,7 +147,7 @@ func TestPluginsCheck(t *testing.T) {
 		t.Errorf("status %d\n%s", r.status, r.err)
 	}
 	r = inProcess(t, "plugins", "check", "--path", path, "--sha256", sum, "--arg", pluginArg, "--rounds", "1")
-	if r.status != 0 || !strings.Contains(r.out, "as gives: decides, maps endpoints, observes; budget 20000 ms") || !strings.HasSuffix(r.out, "  ok\n") {
+	if r.status != 0 || !strings.Contains(r.out, "as gives: decides, maps endpoints, observes, wants records; budget 20000 ms") || !strings.HasSuffix(r.out, "  ok\n") {
 		t.Errorf("status %d\n%s%s", r.status, r.out, r.err)
 	}
 }

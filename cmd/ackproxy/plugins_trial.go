@@ -25,6 +25,7 @@ type trialReport struct {
 	Observes      bool     `json:"observes"`
 	MapsEndpoints bool     `json:"maps_endpoints"`
 	NeedsFrame    bool     `json:"needs_frame"`
+	WantsRecords  bool     `json:"wants_records"`
 	BudgetMs      float64  `json:"budget_ms"`
 	Requests      []tried  `json:"requests"`
 	Observed      uint64   `json:"observed"`            // outcomes that it took
@@ -51,7 +52,7 @@ func (r *trialReport) problem(format string, args ...any) {
 func (r *trialReport) declared(p *host.Plugin) {
 	d := p.Declared()
 	r.Program, r.Decides, r.Observes, r.MapsEndpoints = d.Program, p.Decides(), p.Observes(), p.MapsEndpoints()
-	r.NeedsFrame, r.BudgetMs = d.NeedsFrame, milliseconds(d.Budget)
+	r.NeedsFrame, r.WantsRecords, r.BudgetMs = d.NeedsFrame, d.Records, milliseconds(d.Budget)
 }
 
 func (t *trial) topicName(codec.UUID) (string, bool) { return t.topic, true }
@@ -187,7 +188,8 @@ func (r *trialReport) print(w io.Writer, format outputFormat) error {
 	fmt.Fprintf(&b, "%s: %s\n", r.Name, r.Path)
 	if r.Program != "" {
 		var does []string
-		for what, yes := range map[string]bool{"decides": r.Decides, "observes": r.Observes, "maps endpoints": r.MapsEndpoints} {
+		for what, yes := range map[string]bool{"decides": r.Decides, "observes": r.Observes, "maps endpoints": r.MapsEndpoints,
+			"wants records": r.WantsRecords} {
 			if yes {
 				does = append(does, what)
 			}

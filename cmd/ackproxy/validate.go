@@ -15,6 +15,7 @@ type validation struct {
 	Problems []config.Problem `json:"problems"`
 	Warnings []config.Problem `json:"warnings"`
 	Online   []brokerReport   `json:"online,omitempty"`
+	Policies []policyReport   `json:"policies,omitempty"` // those that have clusters of their own to ask
 }
 
 func newValidateCmd() *cobra.Command {
@@ -27,7 +28,8 @@ func newValidateCmd() *cobra.Command {
 file:line:column: key: what is wrong (what to write instead).
 
 With --online the brokers are asked as well: whether they can be reached, which versions of the share APIs they have, and whether share
-groups are on. Exit status: 0 all is well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`,
+groups are on; and, where a policy dlq is configured, whether its clusters let it in and its topics be written to. Exit status: 0 all is
+well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`,
 		Example: `  ackproxy validate -c ackproxy.yaml
   ackproxy validate -c ackproxy.yaml --online -o json`,
 		Args: cobra.NoArgs,
@@ -51,6 +53,10 @@ groups are on. Exit status: 0 all is well, 2 the configuration is wrong, 1 it is
 			for _, b := range v.Online {
 				v.OK = v.OK && len(b.Problems) == 0
 			}
+			v.Policies = askPolicies(cmd.Context(), c)
+			for _, p := range v.Policies {
+				v.OK = v.OK && len(p.Problems) == 0
+			}
 		}
 		return v.print(cmd, format, cmp.Or(*file, "defaults and environment"))
 	}
@@ -73,6 +79,9 @@ func (v validation) print(cmd *cobra.Command, format outputFormat, what string) 
 		}
 		for _, b := range v.Online {
 			b.print(out)
+		}
+		for _, p := range v.Policies {
+			p.print(out)
 		}
 	}
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -115,5 +116,50 @@ func TestValidateOnline(t *testing.T) {
 				t.Errorf("%v, status %d, %s", err, j.status, j.out)
 			}
 		})
+	}
+}
+
+// What a dead-letter policy needs of its clusters is asked as well.
+func TestValidateOnlineDLQ(t *testing.T) {
+	on := cluster(t, kfake.SeedTopics(1, "dlq.all"))
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := dead.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	defer dead.Close()
+	const head = "upstream: {bootstrap: [%[1]q]}\npolicies:\n  - {name: edge, builtin: endpoints, config: {rules: [{advertise: edge}]}}\n" +
+		"  - {name: dead, builtin: dlq, config: {topic: %[2]s, cluster: {bootstrap: [%[3]q]}}}\n"
+	for name, c := range map[string]struct {
+		topic, at, want string
+		status          int
+	}{
+		"well":      {"dlq.all", on, "policy dead: its clusters can be reached\n", 0},
+		"no topic":  {"dlq.missing", on, "policy dead:\n  problem: policies[1].config.topic: dlq.missing: UNKNOWN_TOPIC_OR_PARTITION", 1},
+		"no broker": {"dlq.all", dead.Addr().String(), "policy dead:\n  problem: policies[1].config.cluster: no broker can be reached: ", 1},
+	} {
+		file := configFile(t, fmt.Sprintf(head, on, c.topic, c.at))
+		r := inProcess(t, "validate", "--online", "-c", file)
+		if r.status != c.status || !strings.Contains(r.out, c.want) || r.err != "" {
+			t.Errorf("%s: status %d, %s%s\nwant %s", name, r.status, r.out, r.err, c.want)
+		}
+		r = inProcess(t, "validate", "--online", "-c", file, "-o", "json")
+		var v validation
+		if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.OK != (c.status == 0) || len(v.Policies) != 1 || v.Policies[0].Policy != "dead" ||
+			len(v.Policies[0].Problems) != c.status || r.status != c.status {
+			t.Errorf("%s: %v, status %d, %s", name, err, r.status, r.out)
+		}
+	}
+	file := configFile(t, "state: {dir: \"\"}\n"+fmt.Sprintf(head, on, "dlq.all", on))
+	if r := inProcess(t, "validate", "-c", file); r.status != 2 || !strings.Contains(r.out, "policies[1].config.on_failure: a spool needs a state directory") {
+		t.Errorf("without a state directory: status %d, %s%s", r.status, r.out, r.err)
 	}
 }

@@ -92,7 +92,7 @@ func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), u
 	if unread {
 		return
 	}
-	for _, err := range mistakes(b.Check(&p, l.config.State.Dir)) {
+	for _, err := range Mistakes(b.Check(&p, l.config.State.Dir)) {
 		key := "config"
 		if err.Key != "" {
 			key += "." + err.Key
@@ -101,14 +101,14 @@ func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), u
 	}
 }
 
-// mistakes takes joined errors apart.
-func mistakes(err error) (all []*policy.ConfigError) {
+// Mistakes takes joined errors apart.
+func Mistakes(err error) (all []*policy.ConfigError) {
 	if err == nil {
 		return nil
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
-			all = append(all, mistakes(e)...)
+			all = append(all, Mistakes(e)...)
 		}
 		return all
 	}
