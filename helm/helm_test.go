@@ -3,11 +3,13 @@ package helm
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,6 +165,8 @@ func TestRefused(t *testing.T) {
 		{"policy with a relative plugin", "config.policies[0].name=x,config.policies[0].plugin.path=p", "missing property 'sha256'"},
 		{"file sink without path", "config.audit.sinks[0].type=file", "missing property 'path'"},
 		{"stdout sink with path", "config.audit.sinks[0].type=stdout,config.audit.sinks[0].path=/x", "'path' not allowed"},
+		{"secret in the way of the configuration", "secretMounts[0].secret=x,secretMounts[0].path=/etc/ackproxy/x", "/secretMounts/0/path"},
+		{"secret without a place", "secretMounts[0].secret=x", "missing property 'path'"},
 		{"tag as digest", "image.digest=latest", "'latest' does not match pattern"},
 		{"node port", "service.type=NodePort", "/service/type"},
 		{"port beyond the last", "config.listen.broker_ports.base=65534", "node 2 would be at port 65536"},
@@ -183,4 +187,41 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNotes: whoever installs a dead-letter policy is told what becomes of its spool.
+func TestNotes(t *testing.T) {
+	const none, warning = "The policy letters keeps no spool", "WARNING: the policy spooled"
+	for values, want := range map[string][]string{"dlq": {none, warning}, "dlq-persistence": nil, "minimal": nil} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			got := notes(t, "golden/values/"+values+".yaml")
+			for _, text := range []string{none, warning, "bootstrap.servers="} {
+				if is := strings.Contains(got, text); is != (slices.Contains(want, text) || text == "bootstrap.servers=") {
+					t.Errorf("%q is there: %v\n%s", text, is, got)
+				}
+			}
+		})
+	}
+}
+
+// notes renders NOTES.txt, which helm does for a cluster only, as part of an object.
+func notes(t *testing.T, values string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(chart, "templates", "NOTES.txt"))
+	err = errors.Join(err, os.CopyFS(dir, os.DirFS(chart)), os.WriteFile(filepath.Join(dir, "notes"), text, 0o600),
+		os.WriteFile(filepath.Join(dir, "templates", "notes.yaml"), []byte("notes: {{ tpl (.Files.Get \"notes\") . | quote }}\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, diag, err := helm(t, "template", "edge", dir, "--kube-version", "1.33", "--values", values, "--show-only", "templates/notes.yaml")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, diag)
+	}
+	var o struct{ Notes string }
+	if err := yaml.Unmarshal([]byte(out), &o); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return o.Notes
 }

@@ -78,6 +78,15 @@ labels:
 {{- end }}
 {{- end }}
 
+{{/* Not empty where .policy is a dead-letter policy that says nothing of failures, and has no volume for its spool to outlive the pod. */}}
+{{- define "ackproxy.withoutSpool" -}}
+{{- with .policy }}
+{{- if and (eq (.builtin | default "") "dlq") (not (hasKey (.config | default dict) "on_failure")) (not $.root.Values.state.persistence.enabled) -}}
+{{ .name }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The broker ports as a JSON array of {"id":…,"port":…}, in the order of brokers.ids. Fails where two listeners would share a port. */}}
 {{- define "ackproxy.brokerPorts" -}}
 {{- $ports := list }}
