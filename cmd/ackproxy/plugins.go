@@ -109,7 +109,7 @@ func listPolicies(c config.Config) (all []listed, ok bool) {
 			ok = ok && l.ChecksumOK
 		}
 		if decides {
-			l.OnFailure = cmp.Or(string(p.OnFailure), string(config.OnFailureForward))
+			l.OnFailure = string(onFailure(p))
 		}
 		if p.Timeout != 0 {
 			l.Timeout = p.Timeout.String()

@@ -86,21 +86,23 @@ func policyLine(name, path, sum, more string) string {
 func TestPluginsList(t *testing.T) {
 	path, sum := pluginFile(t)
 	file := configFile(t, "policies:\n"+policyLine("mine", path, sum, ", on_failure: close, timeout: 70ms")+
-		"  - {name: edge, builtin: endpoints, config: {rules: [{advertise: edge}]}}\n"+policyLine("changed", path, strings.Repeat("0", 64), ""))
+		"  - {name: edge, builtin: endpoints, config: {rules: [{advertise: edge}]}}\n"+
+		"  - {name: dead, builtin: dlq, config: {cluster: {bootstrap: [\"kafka:9092\"]}}}\n"+policyLine("changed", path, strings.Repeat("0", 64), ""))
 	r := inProcess(t, "plugins", "list", "-c", file, "-o", "json")
 	want := []string{
 		fmt.Sprintf(`{"name":"mine","kind":"plugin","path":%q,"sha256":%q,"checksum_ok":true,"on_failure":"close","timeout":"70ms","problems":[]}`, path, sum),
 		`{"name":"edge","kind":"builtin","builtin":"endpoints","checksum_ok":true,"on_failure":"","timeout":"","problems":[]}`,
+		`{"name":"dead","kind":"builtin","builtin":"dlq","checksum_ok":true,"on_failure":"respond","timeout":"","problems":[]}`,
 		fmt.Sprintf(`{"name":"changed","kind":"plugin","path":%q,"sha256":%q,"checksum_ok":false,"on_failure":"forward","timeout":"","problems":["sha256: %s has %s"]}`,
 			path, strings.Repeat("0", 64), path, sum),
 	}
 	if r.status != 1 || r.out != strings.Join(want, "\n")+"\n" || r.err != "" {
 		t.Errorf("status %d\n%s%s\nwant\n%s", r.status, r.out, r.err, strings.Join(want, "\n"))
 	}
-	if r := inProcess(t, "plugins", "list", "-c", file); r.status != 1 || strings.Count(r.out, "\n") != 5 || !strings.Contains(r.out, "changed: sha256: ") {
+	if r := inProcess(t, "plugins", "list", "-c", file); r.status != 1 || strings.Count(r.out, "\n") != 6 || !strings.Contains(r.out, "changed: sha256: ") {
 		t.Errorf("status %d\n%s", r.status, r.out)
 	}
-	if r := inProcess(t, "plugins", "check", "-c", file); r.status != 2 || !strings.Contains(r.err, "policies[2].plugin.sha256: ") {
+	if r := inProcess(t, "plugins", "check", "-c", file); r.status != 2 || !strings.Contains(r.err, "policies[3].plugin.sha256: ") {
 		t.Errorf("status %d\n%s", r.status, r.err)
 	}
 }

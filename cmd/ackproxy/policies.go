@@ -16,16 +16,18 @@ import (
 
 // failureModes are what the values of on_failure stand for.
 var failureModes = map[config.OnFailure]policy.FailureMode{
-	"": policy.FailForward, config.OnFailureForward: policy.FailForward,
-	config.OnFailureRespond: policy.FailRespond, config.OnFailureClose: policy.FailClose,
+	config.OnFailureForward: policy.FailForward, config.OnFailureRespond: policy.FailRespond, config.OnFailureClose: policy.FailClose,
 }
 
 // onFailure is what is done when a policy fails. A dead-letter policy that fails lets no Reject pass, unless it is told to.
-func onFailure(p config.Policy) policy.FailureMode {
-	if p.Builtin == "dlq" && p.OnFailure == "" {
-		return policy.FailRespond
+func onFailure(p config.Policy) config.OnFailure {
+	switch {
+	case p.OnFailure != "":
+		return p.OnFailure
+	case p.Builtin == "dlq":
+		return config.OnFailureRespond
 	}
-	return failureModes[p.OnFailure]
+	return config.OnFailureForward
 }
 
 // plugin is a policy in a process of its own.
@@ -50,7 +52,7 @@ func (a *app) startPolicies() (all policies, err error) {
 			return all, err
 		}
 		if o.policy != nil {
-			members = append(members, policy.Member{Policy: o.policy, OnFailure: onFailure(p), Timeout: time.Duration(p.Timeout)})
+			members = append(members, policy.Member{Policy: o.policy, OnFailure: failureModes[onFailure(p)], Timeout: time.Duration(p.Timeout)})
 		}
 		if o.observer != nil {
 			all.observers = append(all.observers, o.observer)
@@ -88,7 +90,7 @@ func (a *app) startPlugin(p config.Policy) (o opened, err error) {
 	if err != nil {
 		return o, err
 	}
-	a.plugins = append(a.plugins, plugin{running, failureModes[p.OnFailure] != policy.FailForward})
+	a.plugins = append(a.plugins, plugin{running, onFailure(p) != config.OnFailureForward})
 	if running.Decides() {
 		o.policy = running
 	}

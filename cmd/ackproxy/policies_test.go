@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +10,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/policy/dlq/redrive"
 )
 
 // A policy of builtin audit is a further log, with the same events and metrics of its own.
@@ -92,28 +98,89 @@ func TestEndpointPolicies(t *testing.T) {
 	}
 }
 
-// What docs/endpoints.md and config.example.yaml show is a configuration.
-func TestDocumentedPolicies(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/endpoints.md")
+// yamlOf is the first YAML of a document, or the first behind a heading of it.
+func yamlOf(t *testing.T, document, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(doc), "```yaml\n")
-	text, _, ok := strings.Cut(text, "```\n")
+	_, after, found := strings.Cut("\n"+string(text), "\n"+heading)
+	_, after, shown := strings.Cut(after, "```yaml\n")
+	block, _, ended := strings.Cut(after, "```\n")
+	if !found || !shown || !ended {
+		t.Fatalf("%s has no YAML behind %q", document, heading)
+	}
+	return block
+}
+
+// What documents and config.example.yaml show is a configuration.
+func TestDocumentedPolicies(t *testing.T) {
 	example, err := os.ReadFile("../../config.example.yaml")
-	if err != nil || !ok {
-		t.Fatal(err, ok)
+	if err != nil {
+		t.Fatal(err)
 	}
 	_, commented, _ := strings.Cut(string(example), "# - name: more")
 	commented, _, _ = strings.Cut("# - name: more"+commented, "\n\n")
 	commented = "policies:\n" + strings.ReplaceAll(strings.TrimPrefix(commented, "# "), "\n# ", "\n")
+	letters := yamlOf(t, "../../docs/dead-letters.md", "")
 	for _, c := range []struct {
 		text string
 		want int
-	}{{text, 1}, {commented, 2}} {
+	}{
+		{yamlOf(t, "../../docs/endpoints.md", ""), 1}, {commented, 3}, {letters, 1},
+		{letters + yamlOf(t, "../../docs/dead-letters.md", "## Where it goes"), 1}, {yamlOf(t, "../../README.md", "## Dead letters"), 1},
+	} {
 		file := configFile(t, c.text)
 		if r := inProcess(t, "plugins", "list", "-c", file, "-o", "json"); r.status != 0 || strings.Count(r.out, "\n") != c.want {
 			t.Errorf("status %d\n%s%s\nof\n%s", r.status, r.out, r.err, c.text)
 		}
+	}
+}
+
+// TestReadmeDeadLetters does what the README says of dead letters: a consumer rejects a record, which inspect shows and redrive would bring back.
+func TestReadmeDeadLetters(t *testing.T) {
+	k, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	k.SetGroupConfigs("billing", map[string]string{"share.auto.offset.reset": "earliest"})
+	state := t.TempDir()
+	file := configFile(t, strings.ReplaceAll(yamlOf(t, "../../README.md", "## Dead letters"), "localhost:9092", k.ListenAddrs()[0])+
+		fmt.Sprintf("state: {dir: %q}\n", state))
+	if r := inProcess(t, "validate", "-c", file, "--online"); r.status != 0 {
+		t.Fatalf("status %d\n%s%s", r.status, r.out, r.err)
+	}
+	p := start(t, "-c", file)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	member, err := kgo.NewClient(kgo.SeedBrokers(p.address), kgo.ConsumeTopics("orders"), kgo.ShareGroup("billing"), kgo.DefaultProduceTopic("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	if err := member.ProduceSync(ctx, kgo.StringRecord("unreadable")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for rejected := false; !rejected; {
+		fetches := member.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatal("no record came")
+		}
+		fetches.EachRecord(func(r *kgo.Record) { r.Ack(kgo.AckReject); rejected = true })
+	}
+	if err := member.FlushAcks(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r := inProcess(t, "dlq", "inspect", "-c", file, "-o", "json")
+	var row redrive.Row
+	if err := json.Unmarshal([]byte(r.out), &row); err != nil || row.DLQ != "dlq.orders" || row.Where != redrive.InTopic || row.Topic != "orders" ||
+		row.Group != "billing" || row.Reason != "client_reject" || row.Payload != "full" || row.Letters != 1 || row.Bytes != int64(len("unreadable")) {
+		t.Errorf("%v: %s%s", err, r.out, r.err)
+	}
+	r = inProcess(t, "dlq", "redrive", "-c", file, "--topic", "dlq.orders", "--dry-run")
+	if r.status != 0 || r.out != "dlq.orders: 1 records read, 1 would be redriven (1 to orders)\n" {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
 	}
 }
