@@ -2,14 +2,11 @@ package dlq
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/snappy"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -115,47 +112,6 @@ func TestUnavailableFails(t *testing.T) {
 	r.start(map[string]any{"unavailable": "on_failure"})
 	if v := r.decide(r.request(1, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Type != policy.Release || len(r.spool()) != 0 {
 		t.Errorf("verdict %+v", v)
-	}
-}
-
-// TestUnfolds has batches that unfold to more than is allowed.
-func TestUnfolds(t *testing.T) {
-	zeros := make([]byte, 1<<20)
-	for name, codec := range map[kgo.CompressionCodecType]kgo.CompressionCodec{kgo.CodecGzip: kgo.GzipCompression(),
-		kgo.CodecSnappy: kgo.SnappyCompression(),
-		kgo.CodecLz4:    kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression()} {
-		c, err := kgo.DefaultCompressor(codec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		packed, kind := c.Compress(new(bytes.Buffer), zeros)
-		if kind != name {
-			t.Fatalf("compressed with %v", kind)
-		}
-		if got, err := (bounded{1 << 20}).Decompress(packed, kind); err != nil || !bytes.Equal(got, zeros) {
-			t.Errorf("%v: %d bytes, %v", kind, len(got), err)
-		}
-		if got, err := (bounded{1<<20 - 1}).Decompress(packed, kind); err == nil {
-			t.Errorf("%v: %d bytes were allowed", kind, len(got))
-		}
-	}
-}
-
-// TestJavaSnappy reads Java's framing.
-func TestJavaSnappy(t *testing.T) {
-	framed := append(slices.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
-	for _, part := range []string{"one ", "two"} {
-		block := snappy.Encode(nil, []byte(part))
-		framed = append(binary.BigEndian.AppendUint32(framed, uint32(len(block))), block...)
-	}
-	if got, err := (bounded{7}).Decompress(framed, kgo.CodecSnappy); err != nil || string(got) != "one two" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := (bounded{6}).Decompress(framed, kgo.CodecSnappy); !errors.Is(err, errUnfolds) {
-		t.Errorf("more than allowed: %v", err)
-	}
-	if _, err := (bounded{7}).Decompress(framed[:len(framed)-1], kgo.CodecSnappy); err == nil {
-		t.Error("cut off, and read")
 	}
 }
 

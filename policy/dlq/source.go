@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/internal/decompress"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -25,7 +27,7 @@ const (
 type source struct {
 	client *kgo.Client
 	topics *lru.Cache[codec.UUID, *sourceTopic]
-	unfold bounded
+	unfold unfolder
 }
 
 func newSource(c *Cluster, limit int64) (*source, error) {
@@ -33,12 +35,20 @@ func newSource(c *Cluster, limit int64) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{unfold: bounded{limit}}
+	s := &source{unfold: unfolder{decompress.New(int(min(limit, math.MaxInt32)))}}
 	s.topics, _ = lru.New[codec.UUID, *sourceTopic](sourceTopics) // fails for sizes below 1 only
 	if s.client, err = kgo.NewClient(opts...); err != nil {
 		return nil, fmt.Errorf("a client for the source: %w", err)
 	}
 	return s, nil
+}
+
+// unfolder is a kgo.Decompressor with a limit.
+type unfolder struct{ *decompress.Bounded }
+
+// Decompress implements kgo.Decompressor. Its codecs have the protocol's numbers.
+func (u unfolder) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	return u.Records(src, int16(codec))
 }
 
 // sourceTopic is what metadata says of a topic, once it was asked.

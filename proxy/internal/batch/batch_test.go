@@ -16,6 +16,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ackproxy/ackproxy/internal/decompress"
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -188,9 +189,9 @@ func TestUnreadable(t *testing.T) {
 		"not xerial":        {encode(0, 2, func([]byte) []byte { return append(xerialed(nil), 0, 0, 1, 0) }, some(0)...), "snappy"},
 		"not lz4":           {encode(0, 3, plain, some(0)...), "lz4"},
 		"not zstd":          {encode(0, 4, plain, some(0)...), "decompress"},
-		"a bomb of gzip":    {encode(0, 1, func(p []byte) []byte { return gzipped(zeros(p)) }, some(0)...), errTooLarge.Error()},
-		"a bomb of lz4":     {encode(0, 3, func(p []byte) []byte { return lz4ed(zeros(p)) }, some(0)...), errTooLarge.Error()},
-		"a bomb of zstd":    {encode(0, 4, func(p []byte) []byte { return zstded(zeros(p)) }, some(0)...), errTooLarge.Error()},
+		"a bomb of gzip":    {encode(0, 1, func(p []byte) []byte { return gzipped(zeros(p)) }, some(0)...), decompress.ErrTooLarge.Error()},
+		"a bomb of lz4":     {encode(0, 3, func(p []byte) []byte { return lz4ed(zeros(p)) }, some(0)...), decompress.ErrTooLarge.Error()},
+		"a bomb of zstd":    {encode(0, 4, func(p []byte) []byte { return zstded(zeros(p)) }, some(0)...), decompress.ErrTooLarge.Error()},
 		"a claim of snappy": {encode(0, 2, func([]byte) []byte { return binary.AppendUvarint(nil, MaxSize) }, some(0)...), "snappy"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ackproxy/ackproxy/internal/decompress"
 	"github.com/ackproxy/ackproxy/policy"
 )
+
+// MaxSize is how many bytes the records of a batch may decompress to.
+const MaxSize = 128 << 20
+
+var bounded = decompress.New(MaxSize)
 
 var errShort = errors.New("it ends too early")
 
@@ -30,12 +36,12 @@ func open(raw []byte, h header) (*opened, error) {
 	if sum, want := crc32.Checksum(raw[atCovered:], castagnoli), binary.BigEndian.Uint32(raw[atCRC:]); sum != want {
 		return nil, fmt.Errorf("its checksum is %08x, and says %08x", sum, want)
 	}
-	records, err := decompress(raw[headerSize:], h.attributes&compressionMask)
+	records, err := bounded.Records(raw[headerSize:], h.attributes&compressionMask)
 	if err != nil {
 		return nil, err
 	}
 	if len(records) > math.MaxInt32 {
-		return nil, errTooLarge
+		return nil, decompress.ErrTooLarge
 	}
 	o := &opened{records: records}
 	if err := o.find(h.last - h.first); err != nil {
