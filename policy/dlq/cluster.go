@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
 // Cluster is how to reach a Kafka cluster.
@@ -60,20 +62,20 @@ func (c *Cluster) read(r *reader) field {
 
 func (c *Cluster) check(r *reader, path string) {
 	if len(c.Bootstrap) == 0 && path != "cluster" { // check of Config reports that one, there or not
-		r.missing(join(path, "bootstrap"), "it lists brokers as host:port")
+		r.missing(settings.Join(path, "bootstrap"), "it lists brokers as host:port")
 	}
 	for i, address := range c.Bootstrap {
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			r.add(fmt.Sprintf("%s[%d]", join(path, "bootstrap"), i), fmt.Sprintf("%q is not host:port", address), "")
+			r.Add(fmt.Sprintf("%s[%d]", settings.Join(path, "bootstrap"), i), fmt.Sprintf("%q is not host:port", address), "")
 		}
 	}
 	if c.TLS != nil && (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		r.add(join(path, "tls"), "cert and key belong together", "")
+		r.Add(settings.Join(path, "tls"), "cert and key belong together", "")
 	}
 	if s := c.SASL; s != nil {
 		for _, f := range [...]struct{ key, value string }{{"mechanism", s.Mechanism}, {"username", s.Username}, {"password_file", s.PasswordFile}} {
 			if f.value == "" {
-				r.missing(join(path, "sasl."+f.key), "sasl needs it")
+				r.missing(settings.Join(path, "sasl."+f.key), "sasl needs it")
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
 // Choice is what can be done where a dead letter could not be written in time.
@@ -112,8 +112,8 @@ func Parse(config []byte) (Config, error) {
 	}
 	r.object("", config, c.fields(r))
 	c.check(r)
-	if len(r.mistakes) > 0 {
-		return Config{}, errors.Join(r.mistakes...)
+	if err := r.Err(); err != nil {
+		return Config{}, err
 	}
 	return c, nil
 }
@@ -161,10 +161,10 @@ func (c *Config) readClusters(r *reader) field {
 		c.Clusters = make(map[string]Cluster, len(clusters))
 		for name, raw := range clusters {
 			if !legalTopic(name) {
-				r.add(join(path, name), "the name of a cluster has letters, digits, dots, dashes and underscores only", "")
+				r.Add(settings.Join(path, name), "the name of a cluster has letters, digits, dots, dashes and underscores only", "")
 			}
 			var one Cluster
-			one.read(r)(join(path, name), raw)
+			one.read(r)(settings.Join(path, name), raw)
 			c.Clusters[name] = one
 		}
 	}
@@ -196,7 +196,7 @@ func (r *reader) glob(into **regexp.Regexp) field {
 		quoted := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(s))
 		compiled, err := regexp.Compile(`(?s)^` + quoted + `$`)
 		if err != nil {
-			r.add(path, fmt.Sprintf("%q is not a pattern", s), "")
+			r.Add(path, fmt.Sprintf("%q is not a pattern", s), "")
 			return
 		}
 		*into = compiled
@@ -210,7 +210,7 @@ func (c *Config) readCreate(r *reader) field {
 			"partitions": r.integer(&c.Create.Partitions, 1, 10000), "replication": r.integer(&c.Create.Replication, -1, 100),
 			"retention": r.duration(&c.Create.Retention, time.Minute)})
 		if c.Create.Replication == 0 {
-			r.add(join(path, "replication"), "no replica at all", "leave it out for the broker's default")
+			r.Add(settings.Join(path, "replication"), "no replica at all", "leave it out for the broker's default")
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (c *Config) readReasons(r *reader) field {
 		}
 		host, _, err := net.SplitHostPort(c.Reasons.Listen)
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-			r.add(join(path, "listen"), fmt.Sprintf("%q is neither a loopback address nor the path of a socket", c.Reasons.Listen),
+			r.Add(settings.Join(path, "listen"), fmt.Sprintf("%q is neither a loopback address nor the path of a socket", c.Reasons.Listen),
 				"write 127.0.0.1:9465 or /run/ackproxy/reasons.sock")
 		}
 	}

@@ -20,33 +20,33 @@ func (c *Config) check(r *reader) {
 			c.checkTarget(r, path+".topic", rule.Target)
 		}
 		if _, known := c.Clusters[rule.Cluster]; rule.Cluster != "" && !known {
-			r.add(path+".cluster", fmt.Sprintf("there is no cluster %q", rule.Cluster), "name it below clusters")
+			r.Add(path+".cluster", fmt.Sprintf("there is no cluster %q", rule.Cluster), "name it below clusters")
 		}
 		if rule.Target == "" && rule.Cluster == "" {
-			r.add(path, "the rule changes nothing", "give it a topic, a cluster, or both")
+			r.Add(path, "the rule changes nothing", "give it a topic, a cluster, or both")
 		}
 	}
 	if len(c.OnFailure) == 0 {
-		r.add("on_failure", "nothing would be done", "write one of "+strings.Join(choiceNames, ", "))
+		r.Add("on_failure", "nothing would be done", "write one of "+strings.Join(choiceNames, ", "))
 	}
 	for i, choice := range c.OnFailure {
 		switch last := i == len(c.OnFailure)-1; {
 		case slices.Contains(c.OnFailure[:i], choice):
-			r.add(fmt.Sprintf("on_failure[%d]", i), choice.String()+" stands there twice", "")
+			r.Add(fmt.Sprintf("on_failure[%d]", i), choice.String()+" stands there twice", "")
 		case choice >= Withhold && !last:
-			r.add(fmt.Sprintf("on_failure[%d]", i), choice.String()+" always works: what follows is never tried", "put it last")
+			r.Add(fmt.Sprintf("on_failure[%d]", i), choice.String()+" always works: what follows is never tried", "put it last")
 		case choice < Withhold && last:
-			r.add("on_failure", choice.String()+" does not always work, and nothing follows it", "end with withhold, forward or close")
+			r.Add("on_failure", choice.String()+" does not always work, and nothing follows it", "end with withhold, forward or close")
 		}
 	}
 	if !c.OnReject && !c.OnReleaseAtLimit {
-		r.add("on", "nothing would be dead-lettered", "write reject, release_at_limit, or both")
+		r.Add("on", "nothing would be dead-lettered", "write reject, release_at_limit, or both")
 	}
 	if c.Memory < c.MaxRecord {
-		r.add("memory", "less than max_record", "a letter has to fit")
+		r.Add("memory", "less than max_record", "a letter has to fit")
 	}
 	if c.Infer && c.Source == nil && !slices.Contains(c.OnFailure, Spool) {
-		r.add("infer", "needs a source, or a spool", "")
+		r.Add("infer", "needs a source, or a spool", "")
 	}
 }
 
@@ -66,17 +66,17 @@ func (c *Config) checkTarget(r *reader, path, template string) {
 	case template == "":
 		r.missing(path, "it is the template of the target's name")
 	case strings.ContainsAny(fixed, "{}"):
-		r.add(path, fmt.Sprintf("%q has a placeholder that is not known", template), "known are {topic} and {group}")
+		r.Add(path, fmt.Sprintf("%q has a placeholder that is not known", template), "known are {topic} and {group}")
 	case !legalTopic(fixed):
-		r.add(path, fmt.Sprintf("%q does not make the name of a topic", template), "write letters, digits, dots, dashes and underscores")
+		r.Add(path, fmt.Sprintf("%q does not make the name of a topic", template), "write letters, digits, dots, dashes and underscores")
 	case template == "{topic}":
-		r.add(path, "the target would be the source", "put a prefix before {topic}")
+		r.Add(path, "the target would be the source", "put a prefix before {topic}")
 	case !strings.HasPrefix(template, c.AllowedPrefix):
-		r.add(path, fmt.Sprintf("%q does not begin with allowed_prefix %q", template, c.AllowedPrefix), "")
+		r.Add(path, fmt.Sprintf("%q does not begin with allowed_prefix %q", template, c.AllowedPrefix), "")
 	}
 }
 
-func (r *reader) missing(path, why string) { r.add(path, "is missing: "+why, "") }
+func (r *reader) missing(path, why string) { r.Add(path, "is missing: "+why, "") }
 
 const maxTopic = 249 // bytes of a topic's name
 

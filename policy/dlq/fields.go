@@ -12,18 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
-// reader reads a configuration field by field, so that all its mistakes are found in one go.
-type reader struct{ mistakes []error }
+// reader reads a configuration field by field, so that all its mistakes are found in one go. Unlike settings.Read it knows defaults of sections
+// that are not there, bounds, and units.
+type reader struct{ settings.Mistakes }
 
 // field reads the value of a key, whose path is given.
 type field func(path string, raw json.RawMessage)
-
-func (r *reader) add(path, problem, hint string) {
-	r.mistakes = append(r.mistakes, &policy.ConfigError{Key: path, Problem: problem, Hint: hint})
-}
 
 // object reads the keys of a JSON object. Keys that are not there leave what they would set alone; so does null.
 func (r *reader) object(path string, raw json.RawMessage, fields map[string]field) {
@@ -34,11 +31,11 @@ func (r *reader) object(path string, raw json.RawMessage, fields map[string]fiel
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		read, known := fields[key]
 		if !known {
-			r.add(join(path, key), "there is no such key", "known are "+strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			r.Add(settings.Join(path, key), "unknown key", "the keys here are "+strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 			continue
 		}
 		if !bytes.Equal(values[key], []byte("null")) {
-			read(join(path, key), values[key])
+			read(settings.Join(path, key), values[key])
 		}
 	}
 }
@@ -57,9 +54,9 @@ func (r *reader) list(path string, raw json.RawMessage, element field) {
 func (r *reader) decode(path string, raw json.RawMessage, into any, want string) bool {
 	err := json.Unmarshal(raw, into)
 	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
-		r.add(path, "not JSON: "+syntax.Error(), "")
+		r.Add(path, "not JSON: "+syntax.Error(), "")
 	} else if err != nil {
-		r.add(path, "the value is not "+want, "")
+		r.Add(path, "the value is not "+want, "")
 	}
 	return err == nil
 }
@@ -92,7 +89,7 @@ func (r *reader) integer(into *int, low, high int) field {
 			return
 		}
 		if n < low || n > high {
-			r.add(path, fmt.Sprintf("%d is out of range", n), fmt.Sprintf("write %d to %d", low, high))
+			r.Add(path, fmt.Sprintf("%d is out of range", n), fmt.Sprintf("write %d to %d", low, high))
 			return
 		}
 		*into = n
@@ -110,7 +107,7 @@ func (r *reader) choice(set func(int), names ...string) field {
 			set(i)
 			return
 		}
-		r.add(path, fmt.Sprintf("there is no %q", s), "write "+strings.Join(names, ", "))
+		r.Add(path, fmt.Sprintf("there is no %q", s), "write "+strings.Join(names, ", "))
 	}
 }
 
@@ -124,9 +121,9 @@ func (r *reader) duration(into *time.Duration, low time.Duration) field {
 		d, err := parseDuration(s)
 		switch {
 		case err != nil:
-			r.add(path, fmt.Sprintf("%q is not a duration", s), "write 500ms, 30s, 5m, 2h, 14d")
+			r.Add(path, fmt.Sprintf("%q is not a duration", s), "write 500ms, 30s, 5m, 2h, 14d")
 		case d < low:
-			r.add(path, fmt.Sprintf("%s is too short", s), "write "+low.String()+" or more")
+			r.Add(path, fmt.Sprintf("%s is too short", s), "write "+low.String()+" or more")
 		default:
 			*into = d
 		}
@@ -160,9 +157,9 @@ func (r *reader) size(into *int64, low, high int64) field {
 		n, ok := parseSize(strings.Trim(string(raw), `"`))
 		switch {
 		case !ok:
-			r.add(path, string(raw)+" is not a size", "write bytes, or a whole number of KiB, MiB or GiB")
+			r.Add(path, string(raw)+" is not a size", "write bytes, or a whole number of KiB, MiB or GiB")
 		case n < low || n > high:
-			r.add(path, string(raw)+" is out of range", fmt.Sprintf("write %d to %d bytes", low, high))
+			r.Add(path, string(raw)+" is out of range", fmt.Sprintf("write %d to %d bytes", low, high))
 		default:
 			*into = n
 		}
@@ -182,11 +179,4 @@ func parseSize(s string) (int64, bool) {
 		return 0, false
 	}
 	return n * unit, true
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

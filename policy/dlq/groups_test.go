@@ -13,13 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// settings are a cluster's, by resource: "group", "broker" or "topic" and the name, and setting.
-type settings map[kmsg.ConfigResourceType]map[string]map[string]string
+// groupSettings are a cluster's, by resource: "group", "broker" or "topic" and the name, and setting.
+type groupSettings map[kmsg.ConfigResourceType]map[string]map[string]string
 
-func fixed(s settings) func() settings { return func() settings { return s } }
+func fixed(s groupSettings) func() groupSettings { return func() groupSettings { return s } }
 
 // describe answers DescribeConfigs with them. What is not there has no settings; a topic that is not there does not exist.
-func (r *rig) describe(now func() settings) {
+func (r *rig) describe(now func() groupSettings) {
 	r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(q kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
 		answer, s := q.ResponseKind().(*kmsg.DescribeConfigsResponse), now()
@@ -86,7 +86,7 @@ func TestStandDown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.describe(fixed(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": c.group}, kmsg.ConfigResourceTypeBroker: {"": c.broker},
+			r.describe(fixed(groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": c.group}, kmsg.ConfigResourceTypeBroker: {"": c.broker},
 				kmsg.ConfigResourceTypeTopic: c.topics}))
 			r.finalize(c.level)
 			r.start(map[string]any{"source": r.address(), "stand_down": c.config})
@@ -105,16 +105,16 @@ func TestStandDown(t *testing.T) {
 func TestGroupSettings(t *testing.T) {
 	group, broker := map[string]string{keyGroupLimit: "3", keyGroupLock: "20000"}, map[string]string{keyBrokerLimit: "7", keyBrokerLock: "40000"}
 	for name, c := range map[string]struct {
-		settings settings
+		groupSettings groupSettings
 		limit    int
 		lock     time.Duration
 	}{
-		"group":         {settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": group}, kmsg.ConfigResourceTypeBroker: {"": broker}}, 3, 20 * time.Second},
-		"broker":        {settings{kmsg.ConfigResourceTypeBroker: {"": broker}}, 7, 40 * time.Second},
+		"group":         {groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": group}, kmsg.ConfigResourceTypeBroker: {"": broker}}, 3, 20 * time.Second},
+		"broker":        {groupSettings{kmsg.ConfigResourceTypeBroker: {"": broker}}, 7, 40 * time.Second},
 		"configuration": {nil, 4, 10 * time.Second},
 	} {
 		r := newRig(t)
-		r.describe(fixed(c.settings))
+		r.describe(fixed(c.groupSettings))
 		r.start(map[string]any{"source": r.address(), "group": map[string]any{"delivery_limit": 4, "lock": "10s"}})
 		if g := r.policy.groups.get(t.Context(), "g1"); g.limit != c.limit || g.lock != c.lock {
 			t.Errorf("%s: limit %d, lock %v", name, g.limit, g.lock)
@@ -145,9 +145,9 @@ func TestQueueGoesOff(t *testing.T) {
 			r.cluster.KeepControl()
 			return nil, errors.New("cut off"), refused.Load()
 		})
-		on := settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
+		on := groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
 			kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
-		r.describe(func() settings {
+		r.describe(func() groupSettings {
 			if off.Load() {
 				return nil
 			}
@@ -173,7 +173,7 @@ func TestReleaseAtTheLimit(t *testing.T) {
 	for limit, text := range map[int]string{2: "dead letters: 2 produced", 3: ""} {
 		for _, on := range [][]string{{"reject", "release_at_limit"}, {"reject"}} {
 			r := newRig(t)
-			r.describe(fixed(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: strconv.Itoa(limit)}}}))
+			r.describe(fixed(groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: strconv.Itoa(limit)}}}))
 			r.start(map[string]any{"source": r.address(), "on": on})
 			r.keep(3)
 			want := text
