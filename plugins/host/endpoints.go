@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -36,6 +37,8 @@ func (p *Plugin) Endpoints(ctx context.Context, c *policy.Client, nodes []policy
 	switch {
 	case ctx.Err() != nil:
 		return t, context.Cause(ctx)
+	case status.Code(err) == codes.DeadlineExceeded, status.Code(err) == codes.Canceled: // it is the same deadline, which the plugin saw first
+		return t, context.DeadlineExceeded
 	case err != nil:
 		return t, errors.New(printable(fmt.Sprintf("%.1024s", status.Convert(err).Message())))
 	}

@@ -106,8 +106,8 @@ func TestGroupSettings(t *testing.T) {
 	group, broker := map[string]string{keyGroupLimit: "3", keyGroupLock: "20000"}, map[string]string{keyBrokerLimit: "7", keyBrokerLock: "40000"}
 	for name, c := range map[string]struct {
 		groupSettings groupSettings
-		limit    int
-		lock     time.Duration
+		limit         int
+		lock          time.Duration
 	}{
 		"group":         {groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": group}, kmsg.ConfigResourceTypeBroker: {"": broker}}, 3, 20 * time.Second},
 		"broker":        {groupSettings{kmsg.ConfigResourceTypeBroker: {"": broker}}, 7, 40 * time.Second},
