@@ -189,6 +189,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestPluginKeys: the schema knows each key of a plugin. Golden files have none, since validate wants the program to be there.
+func TestPluginKeys(t *testing.T) {
+	const plugin = "config.policies[0].plugin."
+	out, diag, err := template(t, "--values", "golden/values/minimal.yaml", "--set", "config.policies[0].name=x,"+plugin+"path=/p,"+plugin+"sha256="+
+		strings.Repeat("0a", 32)+","+plugin+"args={-v},"+plugin+"env={HOME},"+plugin+"socket_dir=/var/lib/ackproxy,"+plugin+"files[0].path=/f,"+
+		plugin+"files[0].sha256="+strings.Repeat("0b", 32))
+	if err != nil || !strings.Contains(out, "socket_dir: /var/lib/ackproxy\n") {
+		t.Errorf("%v\n%s%s", err, diag, out)
+	}
+}
+
 // TestNotes: whoever installs a dead-letter policy is told what becomes of its spool.
 func TestNotes(t *testing.T) {
 	const none, warning = "The policy letters keeps no spool", "WARNING: the policy spooled"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,21 +103,7 @@ func TestDLQInspectSpool(t *testing.T) {
 
 // What waits is shown although no broker answers, and the status says that this is not all.
 func TestDLQInspectWithoutBrokers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { // a broker that hangs up makes clients give up sooner than one that is not there
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
-	defer l.Close()
-	file := dlqConfig(t, l.Addr().String(), withSpool(t))
+	file := dlqConfig(t, hangsUp(t), withSpool(t))
 	r := inProcess(t, "dlq", "inspect", "-c", file, "-o", "json", "--topic", "dlq.orders", "--spool", t.TempDir())
 	if r.status != 1 || !strings.Contains(r.err, "no such file") {
 		t.Errorf("no spool at all: status %d: %s%s", r.status, r.out, r.err)

@@ -166,3 +166,23 @@ func cluster(t *testing.T, options ...kfake.Opt) string {
 	t.Cleanup(c.Close)
 	return c.ListenAddrs()[0]
 }
+
+// hangsUp is the address of a broker that closes every connection: clients give up on it sooner than on one that is not there.
+func hangsUp(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
