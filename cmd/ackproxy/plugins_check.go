@@ -21,8 +21,9 @@ func newPluginsCheckCmd() *cobra.Command {
 		Use:   "check [NAME]...",
 		Short: "Start plugins and try them with share requests",
 		Long: `Start each plugin of the configuration, or those that are named, or the one of --path; shake hands with it, ask it about some share requests on
-both carriers, and say what it decided and how long it took. No broker is needed, nothing is listened on. What a plugin prints goes to standard
-error. Exit status: 0 all of them work, 1 one does not, 2 the call or the configuration is wrong.`,
+both carriers, and say what it decided and how long it took. No broker is needed, nothing is listened on. The plugin does with these requests what
+it always does: one that writes dead letters writes some. What a plugin prints goes to standard error. Exit status: 0
+all of them work, 1 one does not, 2 the call or the configuration is wrong.`,
 		Example: `  ackproxy plugins check -c ackproxy.yaml mine
   ackproxy plugins check --path /opt/mine --sha256 $(sha256sum /opt/mine | cut -c-64) --settings '{"topic": "orders"}'`,
 	}
