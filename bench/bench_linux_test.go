@@ -46,7 +46,7 @@ func TestBudgetsNameWhatThereIs(t *testing.T) {
 	for _, p := range peerNames {
 		known[p] = true
 	}
-	for _, b := range report.Budgets("ackproxy", "ackproxy-audit") {
+	for _, b := range report.Budgets("ackproxy", "ackproxy-metrics", "ackproxy-audit") {
 		for _, name := range append([]string{b.Workload, b.Peer}, b.Against...) {
 			if !known[name] {
 				t.Errorf("%s: %q is not measured", b.What, name)

@@ -17,8 +17,11 @@ import (
 	"github.com/ackproxy/ackproxy/e2e/kafka"
 )
 
+// observations are the ways in which ackproxy is measured.
+var observations = []peer.Observed{peer.Nothing, peer.Metrics, peer.Audit}
+
 // peerNames are the contenders, in the order of tables.
-var peerNames = []string{"direct", "relay", "haproxy", "envoy", "kroxylicious", "ackproxy", "ackproxy-audit"}
+var peerNames = []string{"direct", "relay", "haproxy", "envoy", "kroxylicious", "ackproxy", "ackproxy-metrics", "ackproxy-audit"}
 
 // find looks for the chosen contenders. One that is missing is said to be, here and in the report.
 func (b *bench) find(ctx context.Context) error {
@@ -35,8 +38,8 @@ func (b *bench) find(ctx context.Context) error {
 		b.peers = append(b.peers, p)
 	}
 	for _, v := range b.variants {
-		for _, audited := range []bool{false, true} {
-			p, err := peer.Ackproxy(v[0], v[1], audited)
+		for _, observed := range observations {
+			p, err := peer.Ackproxy(v[0], v[1], observed)
 			if err != nil {
 				return misuse{fmt.Errorf("-variant %s: %w", v[0], err)}
 			}
@@ -64,8 +67,11 @@ func findPeer(ctx context.Context, name, ackproxy string) (*peer.Peer, error) {
 		return peer.Envoy(ctx, false)
 	case "kroxylicious":
 		return peer.Kroxylicious(ctx, false, fenced())
-	case "ackproxy", "ackproxy-audit":
-		return peer.Ackproxy("ackproxy", ackproxy, name == "ackproxy-audit")
+	}
+	for _, observed := range observations {
+		if name == "ackproxy"+observed.Suffix() {
+			return peer.Ackproxy("ackproxy", ackproxy, observed)
+		}
 	}
 	return nil, misuse{fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(peerNames, ", "))}
 }

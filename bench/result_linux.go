@@ -108,7 +108,7 @@ func (b *bench) print() error {
 func (b *bench) budgets(name string) {
 	if _, ok := b.running[name]; ok {
 		fmt.Printf("\n%s\n", name)
-		b.report.BudgetTable(os.Stdout, report.Budgets(name, name+"-audit"))
+		b.report.BudgetTable(os.Stdout, report.Budgets(name, name+"-metrics", name+"-audit"))
 	}
 }
 

@@ -62,7 +62,7 @@ func soakCommand(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(s.dir)
 	defer s.stop()
-	p, err := peer.Ackproxy("ackproxy", s.ackproxy, true)
+	p, err := peer.Ackproxy("ackproxy", s.ackproxy, peer.Audit)
 	if err != nil {
 		return err
 	}

@@ -23,21 +23,35 @@ func BuildAckproxy(ctx context.Context, dir string) (string, error) {
 	return bin, kafka.Run(ctx, "env", "CGO_ENABLED=0", "go", "build", "-C", root, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", bin, "./cmd/ackproxy")
 }
 
-// Ackproxy is the proxy by a command, such as "/bin/ackproxy" or "env GOMAXPROCS=1 /bin/ackproxy", with its audit log in a file or
-// without one.
-func Ackproxy(name, command string, audited bool) (*Peer, error) {
+// Observed is what of the proxy looks at acknowledgements.
+type Observed uint8
+
+// What may be looked at.
+const (
+	Nothing Observed = iota
+	Metrics          // without an audit log
+	Audit            // and an audit log in a file
+)
+
+// Suffix is what Ackproxy puts behind the name.
+func (o Observed) Suffix() string { return [...]string{"", "-metrics", "-audit"}[o] }
+
+// Ackproxy is the proxy by a command, such as "/bin/ackproxy" or "env GOMAXPROCS=1 /bin/ackproxy".
+func Ackproxy(name, command string, observed Observed) (*Peer, error) {
 	words := strings.Fields(command)
 	if len(words) == 0 {
 		return nil, errors.New("an empty command")
 	}
-	p := &Peer{Name: name, Title: name + ", audit off", Version: version(words), ShareVersion: frames.ShareVersion, Descriptors: 2, Audited: audited}
-	if audited {
-		p.Name, p.Title = name+"-audit", name+", audit to a file"
-	}
+	title := name + [...]string{", metrics and audit off", ", metrics on, audit off", ", metrics on, audit to a file"}[observed]
+	p := &Peer{Name: name + observed.Suffix(), Title: title, Version: version(words), ShareVersion: frames.ShareVersion, Descriptors: 2,
+		Audited: observed == Audit}
 	p.command = func(at Place) (Command, error) {
 		sink, admin := "none", "none"
-		if audited {
-			sink, admin = "file:"+at.audit(), at.admin()
+		if observed != Nothing {
+			admin = at.admin()
+		}
+		if observed == Audit {
+			sink = "file:" + at.audit()
 		}
 		args := append(append([]string{}, words...), "run", "--listen", fmt.Sprintf("127.0.0.1:%d", at.Listen), "--upstream",
 			fmt.Sprintf("127.0.0.1:%d", at.Upstream), "--broker-ports", fmt.Sprint(at.brokers()), "--audit", sink, "--admin", admin,
