@@ -41,6 +41,9 @@ func Listen(listen, target string, saw func(*Exchange)) (*Tap, error) {
 	return t, nil
 }
 
+// Addr is where it listens.
+func (t *Tap) Addr() net.Addr { return t.listener.Addr() }
+
 // Close stops accepting, and waits until all connections have ended, which their ends decide. The error is about frames that could not
 // be read.
 func (t *Tap) Close() error {
