@@ -24,6 +24,14 @@ type Records interface {
 	Record(topic codec.UUID, partition int32, offset int64) (Record, error)
 }
 
+// Deliveries is what was seen delivered to one member of a share group. Many connections may use it at once.
+type Deliveries interface {
+	Records
+	// Acquired appends to dst what was seen of the deliveries of the offsets first to last, both included, of a partition: ascending and
+	// disjoint, and cut to these offsets.
+	Acquired(dst []Acquisition, topic codec.UUID, partition int32, first, last int64) []Acquisition
+}
+
 // Record is one record as its producer wrote it. Its bytes are shared: they must not be changed.
 type Record struct {
 	Offset        int64

@@ -20,6 +20,7 @@ type Member struct {
 type Chain struct {
 	members []*member
 	waits   bool
+	records bool
 }
 
 // NewChain makes a chain of policies that are asked in this order. It reports all that is wrong with them at once.
@@ -38,7 +39,7 @@ func NewChain(members ...Member) (*Chain, error) {
 		}
 		names[made.name] = true
 		c.members = append(c.members, made)
-		c.waits = c.waits || made.waits
+		c.waits, c.records = c.waits || made.waits, c.records || made.records
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
@@ -49,11 +50,15 @@ func NewChain(members ...Member) (*Chain, error) {
 // Waits says whether Decide may block, because a policy of the chain does. Otherwise it takes no longer than the policies compute.
 func (c *Chain) Waits() bool { return c.waits }
 
+// Records says whether a policy of the chain looks at records, so that they have to be kept.
+func (c *Chain) Records() bool { return c.records }
+
 // Decide asks the policies about a request and says what they made of it. It returns by the sum of the members' timeouts, or soon after the
 // context ended, whatever the policies that wait do; one that declares not to wait is trusted with that.
 //
 // Topic names come from topicName, which may be nil. The request, its frame included, is the caller's again when Decide returns: a
-// policy that waits gets a copy of its own, which a call that was given up on keeps. Partitions is in use meanwhile, and nil afterwards.
+// policy that waits gets a copy of its own, which a call that was given up on keeps. Partitions, Records and Deliveries are in use
+// meanwhile; afterwards the first two are nil, and Deliveries is as it was.
 func (c *Chain) Decide(ctx context.Context, r *Request, topicName func(codec.UUID) (string, bool)) *Decision {
 	d := &Decision{Trail: make([]Step, 0, len(c.members))}
 	partitions, unreadable := Asked(r)
@@ -61,7 +66,9 @@ func (c *Chain) Decide(ctx context.Context, r *Request, topicName func(codec.UUI
 	if topicName != nil {
 		name(partitions, topicName)
 	}
-	a := asking{request: r, decision: d, unreadable: unreadable}
+	a := asking{request: r, decision: d, unreadable: unreadable, deliveries: r.Deliveries}
+	r.Deliveries = nil
+	a.seen = seenOf(a.deliveries, partitions)
 	defer a.end()
 	for _, m := range c.members {
 		if ctx.Err() != nil {
@@ -95,6 +102,8 @@ type asking struct {
 	view       *view    // what the policies that do not wait are shown
 	stale      bool     // edits came after view was filled
 	detached   *Request // the copy for policies that wait, once there was one
+	deliveries Deliveries
+	seen       [][]Acquisition // of each partition of decision; nil where nothing was seen
 }
 
 // ask has one policy decide, and adds what it says.
@@ -126,16 +135,47 @@ func (a *asking) call(ctx context.Context, m *member) (Verdict, error) {
 			a.detached = detach(a.request)
 		}
 		own := *a.detached
-		own.Partitions = new(view).fill(a.decision.Partitions)
+		own.Partitions, own.Records = new(view).fill(a.decision.Partitions, a.seen), a.records(m)
 		return m.wait(ctx, &own)
 	}
 	if a.view == nil || a.stale {
 		if a.view == nil {
 			a.view = views.Get().(*view)
 		}
-		a.request.Partitions, a.stale = a.view.fill(a.decision.Partitions), false
+		a.request.Partitions, a.stale = a.view.fill(a.decision.Partitions, a.seen), false
 	}
+	a.request.Records = a.records(m)
 	return m.decide(ctx, a.request)
+}
+
+// records are what a policy may look at.
+func (a *asking) records(m *member) Records {
+	if !m.records || a.deliveries == nil {
+		return nil
+	}
+	return a.deliveries
+}
+
+// seenOf looks up what was seen of the deliveries of partitions.
+func seenOf(deliveries Deliveries, partitions []Decided) [][]Acquisition {
+	if deliveries == nil {
+		return nil
+	}
+	var seen [][]Acquisition
+	for i := range partitions {
+		p := &partitions[i]
+		if len(p.Pieces) == 0 {
+			continue
+		}
+		found := deliveries.Acquired(nil, p.TopicID, p.Index, p.Pieces[0].First, p.Pieces[len(p.Pieces)-1].Last)
+		if len(found) > 0 && seen == nil {
+			seen = make([][]Acquisition, len(partitions))
+		}
+		if len(found) > 0 {
+			seen[i] = found
+		}
+	}
+	return seen
 }
 
 // failed does what the policy's failure mode says, and returns what was done.
@@ -158,7 +198,7 @@ func (a *asking) failed(ctx context.Context, m *member) FailureMode {
 
 // end gives back what was borrowed.
 func (a *asking) end() {
-	a.request.Partitions = nil
+	a.request.Partitions, a.request.Records, a.request.Deliveries = nil, nil, a.deliveries
 	if a.view != nil {
 		a.view.release()
 	}

@@ -23,6 +23,7 @@ type member struct {
 	policy    Policy
 	name      string
 	waits     bool
+	records   bool
 	onFailure FailureMode
 	timeout   time.Duration
 	late      atomic.Int32 // calls that go on after their deadline
@@ -42,7 +43,7 @@ func newMember(m Member) (*member, error) {
 		return nil, fmt.Errorf("%q: a negative time for decisions", name)
 	}
 	timeout := cmp.Or(m.Timeout, traits.Budget, DefaultBudget)
-	return &member{policy: m.Policy, name: name, waits: traits.Waits, onFailure: m.OnFailure, timeout: timeout}, nil
+	return &member{policy: m.Policy, name: name, waits: traits.Waits, records: traits.Records, onFailure: m.OnFailure, timeout: timeout}, nil
 }
 
 // decide calls the policy. A panic is an error of the policy.

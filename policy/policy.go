@@ -84,6 +84,8 @@ type Request struct {
 	Partitions []Partition
 	// Records are the records that were delivered, for policies whose Traits ask for them; nil for others.
 	Records Records
+	// Deliveries is where the chain finds what it shows policies as Acquired and Records; nil where nothing is kept.
+	Deliveries Deliveries
 
 	Received time.Time // with a monotonic reading
 }

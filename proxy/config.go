@@ -42,10 +42,12 @@ type Config struct {
 	StateDir     string        // where learnt nodes are kept; empty keeps them in memory
 	DrainTimeout time.Duration // how long Shutdown waits for connections
 
-	Policies   *policy.Chain // decides about requests that carry acknowledgements; nil: nobody does
-	Observers  []policy.Observer
-	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
-	Log        zerolog.Logger
+	Policies    *policy.Chain // decides about requests that carry acknowledgements; nil: nobody does
+	KeepRecords int64         // bytes of records kept for policies that look at them; negative: none
+	Observers   []policy.Observer
+	Endpoints   []policy.EndpointMember // say where clients find brokers, where Advertise and BrokerPortsBase are not right for all
+	Registerer  prometheus.Registerer   // nil: metrics are kept but registered nowhere
+	Log         zerolog.Logger
 }
 
 // Defaults returns the default configuration.
@@ -64,6 +66,7 @@ func Defaults() Config {
 		TxnArm:          ArmAuto,
 		StateDir:        "./ackproxy-state",
 		DrainTimeout:    25 * time.Second,
+		KeepRecords:     64 << 20,
 		Log:             zerolog.Nop(),
 	}
 }

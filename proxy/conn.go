@@ -25,12 +25,14 @@ type conn struct {
 	ends struct{ client, broker net.Conn }
 	loop *loop // while it is on one: then both halves run on the loop's goroutine, and nothing of theirs is shared
 
-	pending   *pending
-	principal atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
-	spoke     atomic.Bool                      // a byte of the broker's reached the client
-	relay     atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
+	pending    *pending
+	principal  atomic.Pointer[policy.Principal] // set by the response loop, read by the request loop
+	advertised atomic.Pointer[advertised]       // set by the request loop, read by the response loop; nil: nothing of its own
+	spoke      atomic.Bool                      // a byte of the broker's reached the client
+	relay      atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
 	left     atomic.Int32  // halves that have not ended
+	patience *time.Timer   // of a refusal that waits; set by the request half as it ends
 	answered chan struct{} // closed when the response half has ended
 
 	once   sync.Once
@@ -77,12 +79,13 @@ func (c *conn) ended(h *half, err error) {
 	if err == nil {
 		err = closeWrite(h.dst)
 	}
-	if err != nil {
+	if err != nil && !(h == c.up && c.refuse(err)) {
 		c.fail(err)
 	}
 	if h == c.down {
 		close(c.answered)
 		c.answers.verdict(policy.Reply{State: policy.Lost}) // to what was only answered in part
+		c.answers.ended()
 		c.lose()
 	}
 	if c.left.Add(-1) == 0 {
@@ -90,8 +93,24 @@ func (c *conn) ended(h *half, err error) {
 	}
 }
 
+// refusalPatience is how long answers may take to requests before one that the proxy refuses: longer than any broker holds one.
+const refusalPatience = 10 * time.Minute
+
+// refuse ends the connection for a reason of the proxy's own, once the requests before are answered: a broker serves them first, too. It is
+// false where there is nothing to wait for.
+func (c *conn) refuse(err error) bool {
+	if why := reason(err); why == "io" || why == "drained" || !c.pending.whenEmpty(func() { c.fail(err) }) {
+		return false
+	}
+	c.patience = time.AfterFunc(refusalPatience, func() { c.fail(err) })
+	return true
+}
+
 // finish is the end of the connection, whatever it was.
 func (c *conn) finish() {
+	if c.patience != nil {
+		c.patience.Stop()
+	}
 	c.lose() // what the request half registered after the broker had gone
 	c.leaveLoop()
 	c.ends.client.Close()

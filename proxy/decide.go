@@ -32,6 +32,9 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		defer stop()
 		ctx = watched
 	}
+	if x.member != nil {
+		o.Request.Deliveries = x.member
+	}
 	d := chain.Decide(ctx, &o.Request, r.c.srv.TopicName)
 	o.Decision = d
 	r.c.srv.metrics.decided(d)

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/policy"
 )
 
 // carriesEndpoints says whether the answer to a request may name a broker's address.
@@ -37,6 +38,7 @@ func streams(key int16) bool {
 // mapper rewrites the addresses of one answer, and remembers which nodes it had to remove.
 type mapper struct {
 	srv     *Server
+	told    *advertised // of the connection; nil: nothing of its own
 	api     string
 	removed []int32
 }
@@ -46,14 +48,33 @@ func (m *mapper) node(id int32, host string, port int32) (string, int32, bool) {
 	if !ok {
 		m.removed = append(m.removed, id)
 		m.srv.metrics.unmapped.WithLabelValues(m.api).Inc()
+		return to, p, false
 	}
-	return to, p, ok
+	if m.told == nil {
+		return to, p, true
+	}
+	without := policy.Endpoint{Host: to, Port: p}
+	e := m.told.of(id, without)
+	if e != without && m.srv.nodes.upstream(e) { // this very answer may have taught it
+		e = without
+	}
+	return e.Host, e.Port, true
+}
+
+// meet learns where a broker is, before any address of the answer is rewritten: a table must not lead to one that comes later in it.
+func (m *mapper) meet(id int32, host string, port int32) {
+	if m.told != nil && host != "" {
+		m.srv.advertise(id, host, port)
+	}
 }
 
 // mapTail rewrites the endpoints of t; false when it has none.
 func (m *mapper) mapTail(t *tail) bool {
 	if len(t.endpoints) == 0 {
 		return false
+	}
+	for _, e := range t.endpoints {
+		m.meet(e.id, string(e.host), e.port)
 	}
 	kept := t.endpoints[:0]
 	for _, e := range t.endpoints {
@@ -112,6 +133,9 @@ func (m *mapper) metadata(version int16, body []byte) (kmsg.Response, error) {
 			m.srv.names.Add(id, *t.Topic)
 		}
 	}
+	for _, b := range r.Brokers {
+		m.meet(b.NodeID, b.Host, b.Port)
+	}
 	brokers := r.Brokers[:0]
 	for _, b := range r.Brokers {
 		if host, port, ok := m.node(b.NodeID, b.Host, b.Port); ok {
@@ -146,6 +170,9 @@ func (m *mapper) findCoordinator(version int16, body []byte) (kmsg.Response, err
 	if version <= 3 {
 		one(&r.ErrorCode, &r.NodeID, &r.Host, &r.Port)
 	}
+	for _, c := range r.Coordinators {
+		m.meet(c.NodeID, c.Host, c.Port)
+	}
 	for i := range r.Coordinators {
 		c := &r.Coordinators[i]
 		one(&c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
@@ -161,6 +188,11 @@ func (m *mapper) describeCluster(version int16, body []byte) (kmsg.Response, err
 	r := kmsg.NewPtrDescribeClusterResponse()
 	if err := readStrict(r, version, body); err != nil {
 		return nil, err
+	}
+	for _, b := range r.Brokers {
+		if r.EndpointType != controllers {
+			m.meet(b.NodeID, b.Host, b.Port)
+		}
 	}
 	brokers := r.Brokers[:0]
 	for _, b := range r.Brokers {
@@ -180,6 +212,9 @@ func (m *mapper) describeCluster(version int16, body []byte) (kmsg.Response, err
 
 // endpointsOf rewrites the node endpoints that our own codec reads; false when there are none.
 func (m *mapper) endpointsOf(in codec.Array[codec.NodeEndpoint]) (out codec.Array[codec.NodeEndpoint], changed bool) {
+	for e := range in.All() {
+		m.meet(e.NodeID, string(e.Host), e.Port)
+	}
 	for e := range in.All() {
 		changed = true
 		if host, port, ok := m.node(e.NodeID, string(e.Host), e.Port); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // seeds adds golden frames of one kind to a fuzz test, and fails when there are none.
@@ -58,7 +59,7 @@ func FuzzScan(f *testing.F) {
 		k := tailedKeys[int(which)%len(tailedKeys)]
 		v := k.from + int16(version)%k.versions
 		a, tail, err := walked(k.key, v, body)
-		pieces := &answer{collect: true}
+		pieces := &answer{collect: true, delivers: &delivered.Answer{}}
 		inPieces := pieces.walk(windowed(body, int(window)), k.key, v)
 		at := &scanner{p: body}
 		atOnce := (&answer{}).walk(at, k.key, v)
@@ -67,6 +68,14 @@ func FuzzScan(f *testing.F) {
 		}
 		if err == nil && (!reflect.DeepEqual(pieces.reply, a.reply) || len(a.reply.Partitions) > len(body) || len(a.leaders) > len(body)) {
 			t.Fatalf("in pieces %+v, at once %+v", pieces.reply, a.reply)
+		}
+		if err == nil {
+			for i := range a.delivers.Partitions { // of what streams there are no records
+				a.delivers.Partitions[i].Records = nil
+			}
+			if !reflect.DeepEqual(pieces.delivers, a.delivers) || a.ranges > len(body)/18 {
+				t.Fatalf("in pieces %+v, at once %+v", pieces.delivers, a.delivers)
+			}
 		}
 		if k.key == codec.KeyShareFetch {
 			var m codec.ShareFetchResponse

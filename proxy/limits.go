@@ -23,6 +23,9 @@ func (l *limits) take(n int) error {
 	return nil
 }
 
+// fits says whether n bytes may be taken for what can do without. It leaves half to those who cannot, and to frames that are growing still.
+func (l *limits) fits(n int) bool { return l.buffered.Load()+int64(n) <= l.maxBuffered/2 }
+
 func (l *limits) give(n int) { l.buffered.Add(int64(-n)) }
 
 // frame checks a size prefix against least and the limit.

@@ -18,6 +18,7 @@ type metrics struct {
 	nonKafka    *prometheus.CounterVec // kind
 	ended       *prometheus.CounterVec // reason
 	unmapped    *prometheus.CounterVec // api
+	tables      *prometheus.CounterVec // policy, result
 	upstream    *prometheus.HistogramVec
 	decision    *prometheus.HistogramVec // policy
 	failures    *prometheus.CounterVec   // policy, done
@@ -37,6 +38,7 @@ func newMetrics(s *Server) *metrics {
 		nonKafka:    counter("non_kafka_connections_total", "Connections that spoke another protocol.", "kind"),
 		ended:       counter("connections_closed_total", "Connections that the proxy ended, by the rule that was broken.", "reason"),
 		unmapped:    counter("endpoints_removed_total", "Addresses removed from answers because no listener stands for them.", "api"),
+		tables:      counter("endpoint_tables_total", "Tables of endpoints that policies were asked for.", "policy", "result"),
 		upstream: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_upstream_seconds",
 			Help: "Time from an audited request to its answer.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"api"}),
 		decision: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_policy_seconds",
@@ -54,7 +56,7 @@ func newMetrics(s *Server) *metrics {
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.connections, m.total, m.decode, m.nonKafka, m.ended, m.unmapped, m.upstream, m.decision, m.failures, m.buffered, m.frames} {
+	for _, c := range []prometheus.Collector{m.connections, m.total, m.decode, m.nonKafka, m.ended, m.unmapped, m.tables, m.upstream, m.decision, m.failures, m.buffered, m.frames} {
 		if err := r.Register(c); err != nil {
 			return err
 		}

@@ -14,17 +14,20 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
 // nodes knows where each broker is. Static configuration wins over the host pattern, which wins over what answers taught; what they
 // taught is kept in the state file, so that a restarted proxy serves the brokers' ports before anyone asks for metadata.
 type nodes struct {
-	mu      sync.RWMutex
-	static  map[int32]string
-	pattern string
-	learnt  map[int32]string
-	file    string // empty: kept in memory only
+	bootstrap  []string
+	mu         sync.RWMutex
+	static     map[int32]string
+	pattern    string
+	learnt     map[int32]string
+	file       string        // empty: kept in memory only
+	generation atomic.Uint64 // grows when a node is learnt
 }
 
 type stateFile struct {
@@ -34,7 +37,7 @@ type stateFile struct {
 
 // loadNodes reads the state file and makes sure that it can be written.
 func loadNodes(cfg *Config) (*nodes, error) {
-	n := &nodes{static: cfg.Nodes, pattern: cfg.HostPattern, learnt: map[int32]string{}}
+	n := &nodes{bootstrap: cfg.Upstream, static: cfg.Nodes, pattern: cfg.HostPattern, learnt: map[int32]string{}}
 	if cfg.StateDir == "" {
 		return n, nil
 	}
@@ -124,6 +127,7 @@ func (n *nodes) learn(id int32, addr string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.learnt[id] = addr
+	n.generation.Add(1)
 	return n.save()
 }
 

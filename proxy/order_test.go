@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -176,4 +177,57 @@ func bare(key, version int16) []byte {
 	f := opaque(1, 0)
 	f[4], f[5], f[6], f[7] = byte(key>>8), byte(key), byte(version>>8), byte(version)
 	return f
+}
+
+// oneHalf says whether there is a connection of which one half has ended.
+func oneHalf(s *Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.left.Load() == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// What the proxy refuses ends the connection as it would at a broker, which answers one request after the other: first come the answers to
+// the requests before it.
+func TestRefusalComesInOrder(t *testing.T) {
+	for name, src := range sources {
+		t.Run(name, func(t *testing.T) {
+			asked, answer := make(chan struct{}), make(chan struct{})
+			addr := script(t, answering(func(f []byte) []byte {
+				if idOf(f, false) == 1 {
+					close(asked)
+				}
+				select {
+				case <-answer:
+				case <-t.Context().Done():
+				}
+				return echo(f)
+			}))
+			s := start(t, Config{Upstream: []string{addr}}, src)
+			c := dial(t, s)
+			bad := request(kmsg.NewPtrShareAcknowledgeRequest(), 1, 3)
+			bad[7] = 77 // a version that was not offered
+			if _, err := c.Write(slices.Concat(opaque(1, 10), opaque(2, 10))); err != nil {
+				t.Fatal(err)
+			}
+			<-asked
+			if _, err := c.Write(bad); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the refusal", func() bool { return oneHalf(s) })
+			close(answer)
+			for id := int32(1); id <= 2; id++ {
+				if f, err := readFrame(c); err != nil || idOf(f, true) != id {
+					t.Fatalf("in place of answer %d: %x, %v", id, f, err)
+				}
+			}
+			if rest, err := closedBy(c); err != nil || len(rest) > 0 {
+				t.Errorf("after the answers: %x, %v", rest, err)
+			}
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 var errClosed = errors.New("connection closed")
@@ -15,10 +16,12 @@ type exchange struct {
 	correlationID int32
 	key, version  int16
 	need          need
-	txn           bool            // of key 80: the answer is one to a TxnShareAcknowledge
-	outcome       *policy.Outcome // what the observers get, nil when they get nothing
-	verdict       *answerVerdict  // what policies want done with the answer; nil: nothing
-	sasl          *saslStep       // for SaslHandshake and SaslAuthenticate
+	txn           bool              // of key 80: the answer is one to a TxnShareAcknowledge
+	outcome       *policy.Outcome   // what the observers get, nil when they get nothing
+	verdict       *answerVerdict    // what policies want done with the answer; nil: nothing
+	sasl          *saslStep         // for SaslHandshake and SaslAuthenticate
+	member        *delivered.Member // whose request it is; nil where deliveries are not noted
+	opens         bool              // a ShareFetch that opens a session
 }
 
 // pending is the queue of exchanges of one connection, oldest first, with two cursors: matched (the answer's header was seen)
@@ -33,7 +36,8 @@ type pending struct {
 	next    uint // exchanges that entered
 	limit   int
 	closed  bool
-	waiting bool // push waits for room
+	waiting bool   // push waits for room
+	empty   func() // called once when the queue is empty; nothing enters any more
 }
 
 func newPending(limit int) *pending {
@@ -107,10 +111,28 @@ func (p *pending) finish(n int) {
 	}
 	waiting := p.waiting
 	p.waiting = false
+	empty := p.empty
+	if empty != nil && p.done != p.next {
+		empty = nil
+	}
 	p.mu.Unlock()
 	if waiting {
 		p.room.Signal()
 	}
+	if empty != nil {
+		empty()
+	}
+}
+
+// whenEmpty has f called, by whoever calls finish, when the last exchange has left. It is false where none is there, or the queue is closed.
+func (p *pending) whenEmpty(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.done == p.next {
+		return false
+	}
+	p.empty = f
+	return true
 }
 
 // close refuses further exchanges and wakes whoever waits for room.

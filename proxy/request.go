@@ -9,6 +9,7 @@ import (
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // need is what the answer to a request calls for, decided when the request passes.
@@ -26,10 +27,12 @@ const (
 type requests struct {
 	c        *conn
 	h        *half
-	started  bool      // the first frame was looked at
-	software string    // what the client called itself in ApiVersions
-	sasl     saslState // of the exchange under way
-	key      int16     // of the frame that is held whole
+	started  bool              // the first frame was looked at
+	software string            // what the client called itself in ApiVersions
+	clientID *string           // of the first request that may be answered with addresses; read for endpoint policies only
+	sasl     saslState         // of the exchange under way
+	last     *delivered.Member // whose request was seen last; nil where deliveries are not noted
+	key      int16             // of the frame that is held whole
 	version  int16
 }
 
@@ -82,6 +85,9 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 			return passOn, nil
 		}
 	}
+	if carriesEndpoints(key, version) != 0 && !r.learnClientID(p, frame) {
+		return undecided, nil
+	}
 	count(&r.c.on.counts.requests, key, version)
 	if r.c.srv.reads(key) || isSASL(key) || key == codec.KeyApiVersions {
 		r.key, r.version = key, version
@@ -93,6 +99,9 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 
 // register enters x into the queue of pending exchanges. Where the queue is full it flushes and waits: that is the backpressure.
 func (r *requests) register(x exchange) error {
+	if err := r.askEndpoints(&x); err != nil {
+		return err
+	}
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
 		if err = r.h.readyToWait(); err == nil {
@@ -160,6 +169,7 @@ func (r *requests) share(x *exchange, frame []byte, h codec.RequestHeader, body 
 	if req.Decode == codec.Tolerated {
 		r.c.srv.metrics.decode.WithLabelValues(apiName(x.key), "tolerated").Inc()
 	}
+	r.member(x, req)
 	cfg, acknowledges := &r.c.srv.cfg, concernsAcknowledgements(req)
 	if len(cfg.Observers) == 0 && cfg.Policies == nil || !req.ClosesSession() && !acknowledges {
 		return nil, nil

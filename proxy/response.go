@@ -10,6 +10,7 @@ import (
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // responses decides about what a broker answers. It belongs to the response loop. All it needs to know was decided with the request.
@@ -17,7 +18,9 @@ type responses struct {
 	c       *conn
 	h       *half
 	started bool
-	x       exchange // whose answer is being looked at
+	x       exchange          // whose answer is being looked at
+	came    time.Time         // when that began to come; where it delivers records
+	session *delivered.Member // the last that was opened on this connection
 
 	handshake chan bool // of the request loop, which waits for the answer to a SaslHandshake v0 to be written
 	accepted  bool
@@ -54,13 +57,16 @@ func (r *responses) begin(p []byte, frame int) (action, error) {
 		return undecided, fmt.Errorf("%w: an answer of %d bytes", errBadFrame, frame-4)
 	}
 	r.x = x
+	if x.delivers() {
+		r.came = time.Now()
+	}
 	if x.need&bareToken == 0 {
 		count(&r.c.on.counts.responses, x.key, x.version)
 	}
 	switch {
 	case x.need&^bareToken == 0:
 		return passOn, nil
-	case x.verdict != nil:
+	case x.verdict != nil || r.keeps(&x, frame):
 		return holdWhole, nil
 	case streams(x.key):
 		return walkForward, nil
@@ -86,7 +92,7 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 	if err != nil {
 		return nil, r.unread(err)
 	}
-	m := &mapper{srv: r.c.srv, api: apiName(x.key)}
+	m := r.mapper()
 	var instead []byte
 	switch {
 	case x.need&needVersions != 0:
@@ -111,6 +117,10 @@ func (r *responses) whole(frame []byte) ([]byte, error) {
 		return r.carryOut(x, frame, body, instead)
 	}
 	return instead, nil
+}
+
+func (r *responses) mapper() *mapper {
+	return &mapper{srv: r.c.srv, told: r.c.advertised.Load(), api: apiName(r.x.key)}
 }
 
 // hasAddresses names the answers that kmsg reads for us.
@@ -167,12 +177,15 @@ func (r *responses) verdict(reply policy.Reply) {
 	}
 	reply.Received = time.Now()
 	o.Reply, r.x.outcome = reply, nil
+	if r.x.member != nil {
+		r.x.member.Settle(o, r.c.broker.addr)
+	}
 	r.c.srv.observe(o)
 }
 
 // tailed looks at a Produce, Fetch or ShareFetch answer in memory.
 func (r *responses) tailed(m *mapper, frame []byte, body int) ([]byte, error) {
-	a := &answer{collect: r.x.outcome != nil}
+	a := r.newAnswer()
 	s := &scanner{p: frame, at: body}
 	if err := a.walk(s, r.x.key, r.x.version); err != nil {
 		return nil, err
@@ -182,13 +195,14 @@ func (r *responses) tailed(m *mapper, frame []byte, body int) ([]byte, error) {
 		return nil, err
 	}
 	r.verdict(a.reply)
+	r.delivered(a)
 	return instead, nil
 }
 
 // stream walks an answer that does not fit the buffer: its records pass as they come, and its endpoints are rewritten at equal size,
 // since the size has been sent by then.
 func (r *responses) stream(h *half, frame int) error {
-	a := &answer{collect: r.x.outcome != nil}
+	a := r.newAnswer()
 	s, rest := h.scan(frame)
 	err := skipHeader(s, r.x)
 	if err == nil {
@@ -217,7 +231,7 @@ func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) 
 	if err != nil {
 		return err
 	}
-	m := &mapper{srv: r.c.srv, api: apiName(r.x.key)}
+	m := r.mapper()
 	if m.mapTail(t) {
 		fitted, ok := t.fit(size)
 		if !ok {
@@ -227,6 +241,7 @@ func (r *responses) streamTail(h *half, s *scanner, rest func() int, a *answer) 
 	}
 	h.r = at + size
 	r.verdict(a.reply)
+	r.delivered(a)
 	return nil
 }
 

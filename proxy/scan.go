@@ -7,6 +7,7 @@ import (
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // errMore says that the bytes at hand end before the field does, although the frame goes on.
@@ -188,9 +189,11 @@ func (s *scanner) eachKnowing(known func(tag, size int) bool, element func()) {
 
 // answer is what a walk over a Produce, Fetch or ShareFetch answer finds, up to where its node endpoints start.
 type answer struct {
-	leaders []leaderAt // only of frames in memory, where the position means something
-	reply   policy.Reply
-	collect bool // fill in reply
+	leaders  []leaderAt // only of frames in memory, where the position means something
+	reply    policy.Reply
+	collect  bool              // fill in reply
+	delivers *delivered.Answer // filled in by ShareFetch; nil: nobody wants it
+	ranges   int               // in delivers
 }
 
 // leaderAt is where a partition's current leader is written.
@@ -282,8 +285,8 @@ func (a *answer) shareFetch(s *scanner, version int16) {
 				result.ErrorMessage = string(message)
 			}
 			a.leader(s)
-			s.skip(max(0, s.uvarint()-1))        // records
-			s.each(func() { s.skip(8 + 8 + 2) }) // acquired records
+			records := s.view(max(0, s.uvarint()-1))
+			a.acquired(s, delivered.Partition{Topic: topic, Index: result.Partition}, records)
 			if a.collect && s.err == nil {
 				a.reply.Partitions = append(a.reply.Partitions, result)
 			}

@@ -16,11 +16,12 @@ import (
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // walked is what a walk over an answer's body finds, with its tail.
 func walked(key, version int16, body []byte) (*answer, *tail, error) {
-	a := &answer{collect: true}
+	a := &answer{collect: true, delivers: &delivered.Answer{}}
 	s := &scanner{p: body}
 	if err := a.walk(s, key, version); err != nil {
 		return nil, nil, err
@@ -85,6 +86,30 @@ func compareShareFetch(t *testing.T, version int16, body []byte) {
 	if !reflect.DeepEqual(a.reply, reply) || !sameEndpoints(tail.endpoints, endpoints) {
 		t.Fatalf("v%d %x\nscanned %+v %v\ndecoded %+v %v", version, body, a.reply, tail.endpoints, reply, endpoints)
 	}
+	if want := deliveriesOf(&m); a.ranges < maxAnswerRanges && !reflect.DeepEqual(a.delivers.Partitions, want) {
+		t.Fatalf("v%d %x\nscanned %+v\ndecoded %+v", version, body, a.delivers.Partitions, want)
+	}
+}
+
+// deliveriesOf is what our codec reads of a ShareFetch answer that delivers something.
+func deliveriesOf(m *codec.ShareFetchResponse) (all []delivered.Delivery) {
+	for topic := range m.Responses.All() {
+		for p := range topic.Partitions.All() {
+			d := delivered.Delivery{Partition: delivered.Partition{Topic: topic.TopicID, Index: p.PartitionIndex}, Records: p.Records}
+			if d.Records == nil { // null is no records, as is empty
+				d.Records = []byte{}
+			}
+			for r := range p.AcquiredRecords.All() {
+				if len(d.Ranges) < delivered.MaxRanges {
+					d.Ranges = append(d.Ranges, delivered.Range{First: r.FirstOffset, Last: r.LastOffset, Count: r.DeliveryCount})
+				}
+			}
+			if len(d.Ranges) > 0 {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
 }
 
 // TestScanAgainstKmsg compares leaders and endpoints of Produce and Fetch answers with what kmsg was given to write.

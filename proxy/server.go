@@ -17,24 +17,29 @@ import (
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/proxy/internal/delivered"
 )
 
 // Server listens for clients and carries each connection to its broker. It owns its listeners and all connections.
 type Server struct {
-	cfg     Config
-	log     zerolog.Logger
-	limits  limits
-	metrics *metrics
-	nodes   *nodes
-	names   *lru.Cache[codec.UUID, string] // topic names, from Metadata that passed
-	told    *lru.Cache[string, time.Time]  // when a problem was last logged, by who and what
-	ids     atomic.Uint64
-	reached atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
-	turn    atomic.Uint64
-	wrap    func(net.Conn) net.Conn // tests use it to hide TCP
-	calm    time.Duration           // without a connection to an upstream, before we reach for one ourselves
-	few     int                     // connections that have goroutines; further ones are on loops
-	loops   loops
+	cfg       Config
+	log       zerolog.Logger
+	limits    limits
+	metrics   *metrics
+	nodes     *nodes
+	names     *lru.Cache[codec.UUID, string] // topic names, from Metadata that passed
+	delivered *delivered.Store               // nil where no policy looks at deliveries
+	told      *lru.Cache[string, time.Time]  // when a problem was last logged, by who and what
+	ids       atomic.Uint64
+	reached   atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
+	turn      atomic.Uint64
+	wrap      func(net.Conn) net.Conn // tests use it to hide TCP
+	calm      time.Duration           // without a connection to an upstream, before we reach for one ourselves
+	few       int                     // connections that have goroutines; further ones are on loops
+	loops     loops
+
+	endpointsWait bool          // an endpoint policy may block
+	askAgain      time.Duration // how long a connection leaves an endpoint policy alone that failed
 
 	mu        sync.Mutex
 	listeners map[int32]*listener // by node id; bootstrapNode is the bootstrap listener
@@ -72,12 +77,14 @@ type brokerState struct {
 // serves nothing yet. After an error nothing is left behind.
 func New(cfg Config) (*Server, error) {
 	fillDefaults(&cfg)
-	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second, few: fewConns,
+	s := &Server{cfg: cfg, log: cfg.Log, wrap: func(c net.Conn) net.Conn { return c }, calm: 10 * time.Second, askAgain: time.Second, few: fewConns,
 		listeners: map[int32]*listener{}, conns: map[*conn]struct{}{}, brokers: map[string]*brokerState{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.limits = limits{maxFrame: cfg.MaxFrame, headerTimeout: cfg.HeaderTimeout, maxBuffered: cfg.MaxBuffered}
 	s.names, _ = lru.New[codec.UUID, string](16384)
 	s.told, _ = lru.New[string, time.Time](1024)
+	s.delivered = newDeliveries(&s.cfg)
+	s.endpointsWait = slices.ContainsFunc(cfg.Endpoints, func(m policy.EndpointMember) bool { return m.Policy.Traits().Waits })
 	s.metrics = newMetrics(s)
 	var err error
 	if s.nodes, err = loadNodes(&cfg); err != nil {
@@ -113,6 +120,7 @@ func fillDefaults(c *Config) {
 	c.MaxBuffered = cmp.Or(c.MaxBuffered, d.MaxBuffered)
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, d.HeaderTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
+	c.KeepRecords = cmp.Or(c.KeepRecords, d.KeepRecords)
 	c.TxnArm = cmp.Or(c.TxnArm, d.TxnArm)
 	c.TxnKey = cmp.Or(c.TxnKey, d.TxnKey)
 }

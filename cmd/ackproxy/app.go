@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -16,7 +18,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
-	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/audit"
 	"github.com/ackproxy/ackproxy/proxy"
@@ -28,8 +29,9 @@ type app struct {
 	log     zerolog.Logger
 	metrics *prometheus.Registry
 	server  *proxy.Server
-	audit   *audit.Auditor
-	plugins []*host.Plugin
+	logs    []*auditLog // the one of the section audit first
+	plugins []plugin
+	closers []io.Closer   // of built-in policies
 	admin   *adminServer  // nil: none
 	lost    chan struct{} // gets a value when nobody reads standard output, an audit sink, any more
 
@@ -37,11 +39,15 @@ type app struct {
 	serving  sync.WaitGroup // what start began
 }
 
-// observer passes outcomes on to an auditor that is made after the server; nothing is observed before Serve.
-type observer struct{ to *audit.Auditor }
+// auditLog is an auditor that is made after the server, with whose listeners the start may fail; nothing is observed before Serve.
+type auditLog struct {
+	name  string // in metrics
+	sinks []audit.Sink
+	to    *audit.Auditor
+}
 
 // Observe implements policy.Observer.
-func (o *observer) Observe(out *policy.Outcome) { o.to.Observe(out) }
+func (l *auditLog) Observe(o *policy.Outcome) { l.to.Observe(o) }
 
 // newApp binds every listener and opens every sink, and serves nothing yet. After an error nothing is left behind.
 func newApp(c config.Config, log zerolog.Logger) (*app, error) {
@@ -53,24 +59,26 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 		}
 		a.admin = newAdminServer(ln, a)
 	}
-	var late observer
-	chain, observers, err := a.startPlugins()
+	own := &auditLog{name: "audit", sinks: auditSinks(c.Audit.Sinks)}
+	a.logs = append(a.logs, own)
+	policies, err := a.startPolicies()
 	if err != nil {
 		a.close()
 		return nil, err
 	}
-	if len(c.Audit.Sinks) > 0 || a.admin != nil { // else nobody could see what the auditor writes and counts
-		observers = append(observers, &late)
+	if len(own.sinks) > 0 || a.admin != nil { // else nobody could see what it writes and counts
+		policies.observers = append(policies.observers, own)
 	}
-	if a.server, err = proxy.New(proxyConfig(c, chain, observers, a.metrics, log)); err != nil {
+	if a.server, err = proxy.New(proxyConfig(c, policies, a.metrics, log)); err != nil {
 		a.close()
 		return nil, err
 	}
-	if a.audit, err = audit.New(a.auditConfig()); err != nil {
-		a.close()
-		return nil, err
+	for _, l := range a.logs {
+		if l.to, err = audit.New(a.auditConfig(l)); err != nil {
+			a.close()
+			return nil, err
+		}
 	}
-	late.to = a.audit
 	return a, nil
 }
 
@@ -86,7 +94,8 @@ func (a *app) close() {
 			a.log.Debug().Err(err).Msg("closed")
 		}
 	}
-	a.closePlugins()
+	a.closeLogs(context.Background())
+	a.closePolicies()
 }
 
 func newRegistry() *prometheus.Registry {
@@ -101,7 +110,7 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observer, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
+func proxyConfig(c config.Config, all policies, r prometheus.Registerer, log zerolog.Logger) proxy.Config {
 	p := proxy.Config{
 		Bootstrap:       string(c.Listen.Bootstrap),
 		Advertise:       string(c.Listen.Advertise),
@@ -112,6 +121,7 @@ func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observ
 		MaxFrame:        int(c.Protocol.MaxFrame),
 		MaxInFlight:     int(c.Protocol.MaxInFlight),
 		MaxBuffered:     int64(c.Protocol.MaxBuffered),
+		KeepRecords:     cmp.Or(int64(c.Protocol.KeepRecords), -1),
 		HeaderTimeout:   time.Duration(c.Protocol.HeaderTimeout),
 		HideUnknownAPIs: c.Protocol.UnknownAPIs == config.UnknownHide,
 		SASLv0Relay:     c.Protocol.SASLv0 == config.SASLRelay,
@@ -119,8 +129,9 @@ func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observ
 		TxnArm:          proxy.Arm(c.Protocol.TxnShareAcknowledge.Arm),
 		StateDir:        c.State.Dir,
 		DrainTimeout:    c.DrainTimeout(),
-		Policies:        chain,
-		Observers:       observers,
+		Policies:        all.chain,
+		Observers:       all.observers,
+		Endpoints:       all.endpoints,
 		Registerer:      r,
 		Log:             log,
 	}
@@ -133,17 +144,22 @@ func proxyConfig(c config.Config, chain *policy.Chain, observers []policy.Observ
 	return p
 }
 
-func (a *app) auditConfig() audit.Config {
-	c := audit.Config{
+func (a *app) auditConfig(l *auditLog) audit.Config {
+	return audit.Config{
+		Name:       l.name,
 		Version:    readVersion().Version,
+		Sinks:      l.sinks,
 		TopicName:  a.server.TopicName,
 		Registerer: a.metrics,
 		OnError:    a.sinkFailed,
 	}
-	for _, s := range a.config.Audit.Sinks {
-		c.Sinks = append(c.Sinks, audit.Sink{Type: string(s.Type), Path: s.Path})
+}
+
+func auditSinks(sinks []config.Sink) (out []audit.Sink) {
+	for _, s := range sinks {
+		out = append(out, audit.Sink{Type: string(s.Type), Path: s.Path})
 	}
-	return c
+	return out
 }
 
 // sinkFailed is told of a sink that cannot be written.
@@ -186,8 +202,8 @@ func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
 		if err := a.server.Shutdown(ctx); err != nil {
 			a.log.Warn().Err(err).Msg("connections were closed")
 		}
-		a.closeAudit(ctx)
-		a.closePlugins()
+		a.closeLogs(ctx)
+		a.closePolicies()
 		if a.admin != nil {
 			a.admin.close()
 		}
@@ -208,11 +224,20 @@ func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
 	return true
 }
 
-// closeAudit writes what is queued. A sink that does not take it has 5 seconds.
-func (a *app) closeAudit(ctx context.Context) {
+// closeLogs writes what is queued. Sinks that do not take it have 5 seconds.
+func (a *app) closeLogs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := a.audit.Close(ctx); err != nil {
-		a.log.Error().Err(err).Msg("the audit log is not complete")
+	var all sync.WaitGroup
+	for _, l := range a.logs {
+		if l.to == nil {
+			continue
+		}
+		all.Go(func() {
+			if err := l.to.Close(ctx); err != nil {
+				a.log.Error().Err(err).Str("stream", l.name).Msg("the audit log is not complete")
+			}
+		})
 	}
+	all.Wait()
 }

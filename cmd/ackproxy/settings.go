@@ -47,7 +47,7 @@ func addConfigFlag(cmd *cobra.Command) *string {
 
 // sources gathers what a command's flags, and the environment, say.
 func sources(cmd *cobra.Command, file string) (config.Sources, error) {
-	s := config.Sources{File: file, Environ: os.Environ()}
+	s := config.Sources{File: file, Environ: os.Environ(), Builtins: checks()}
 	if file == "" && cmd.Flags().Changed("config") {
 		return s, misused("-c: the name of the file is empty")
 	}

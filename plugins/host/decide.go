@@ -39,6 +39,7 @@ type decisions struct {
 type ask struct {
 	id     uint64
 	cancel bool // tell the plugin that nobody waits
+	chunk  bool // send the question's chunk of records
 }
 
 // question is one that somebody waits for.
@@ -46,7 +47,11 @@ type question struct {
 	m        *policyv1.DecideRequest
 	deadline time.Time
 	sent     bool
-	answer   chan *policyv1.DecideResponse
+	answer   chan *policyv1.DecideResponse // room for a wish for records and what follows it
+
+	telling bool // records are on their way to the plugin
+	chunk   *policyv1.RecordsChunk
+	taken   chan struct{} // closed once chunk is
 }
 
 func newDecisions(s *session, stream grpc.BidiStreamingClient[policyv1.DecideRequest, policyv1.DecideResponse], c *counts) *decisions {
@@ -55,12 +60,12 @@ func newDecisions(s *session, stream grpc.BidiStreamingClient[policyv1.DecideReq
 	}
 }
 
-// ask asks one question. The wait for room in the queue is part of the time it has.
-func (d *decisions) ask(ctx context.Context, r *policyv1.Request) (v policy.Verdict, err error) {
+// ask asks one question about a request, of which r is the translation. The wait for room in the queue is part of the time it has.
+func (d *decisions) ask(ctx context.Context, r *policyv1.Request, of *policy.Request) (v policy.Verdict, err error) {
 	if n := proto.Size(r) + envelope; n > d.limit {
 		return v, fmt.Errorf("a request of %d bytes: %w", n, ErrTooLarge)
 	}
-	q := &question{m: &policyv1.DecideRequest{Request: r}, answer: make(chan *policyv1.DecideResponse, 1)}
+	q := &question{m: &policyv1.DecideRequest{Request: r}, answer: make(chan *policyv1.DecideResponse, 2)}
 	q.deadline, _ = ctx.Deadline()
 	id := d.expect(q)
 	defer d.forget(id)
@@ -71,24 +76,40 @@ func (d *decisions) ask(ctx context.Context, r *policyv1.Request) (v policy.Verd
 	case <-d.ended:
 		return v, ErrDown
 	}
+	m, err := d.wait(ctx, q)
+	for t := (telling{d: d, id: id, q: q, of: of}); err == nil && m.GetRecords() != nil; {
+		if err = t.tell(ctx, m.GetRecords()); err == nil {
+			m, err = d.wait(ctx, q)
+		} else if errors.Is(err, errSpoke) {
+			m, err = t.next, nil
+		}
+	}
+	if err == nil {
+		return d.read(m)
+	}
+	if ctx.Err() != nil && d.forget(id) {
+		select {
+		case d.asks <- ask{id: id, cancel: true}:
+		default:
+		}
+	}
+	return v, err
+}
+
+// wait returns what the plugin says next about a question.
+func (d *decisions) wait(ctx context.Context, q *question) (*policyv1.DecideResponse, error) {
 	select {
 	case m := <-q.answer:
-		return d.read(m)
+		return m, nil
 	case <-ctx.Done():
-		if d.forget(id) {
-			select {
-			case d.asks <- ask{id: id, cancel: true}:
-			default:
-			}
-		}
-		return v, ctx.Err()
+		return nil, ctx.Err()
 	case <-d.ended:
 	}
 	select {
 	case m := <-q.answer: // it came with the end
-		return d.read(m)
+		return m, nil
 	default:
-		return v, ErrDown
+		return nil, ErrDown
 	}
 }
 
@@ -149,6 +170,14 @@ func (d *decisions) message(a ask) *policyv1.DecideRequest {
 	if q == nil {
 		return nil
 	}
+	if a.chunk {
+		c := q.chunk
+		if q.chunk = nil; c == nil {
+			return nil
+		}
+		close(q.taken)
+		return &policyv1.DecideRequest{Id: a.id, Records: c}
+	}
 	left := time.Until(q.deadline)
 	if left <= 0 {
 		return nil
@@ -170,7 +199,15 @@ func (d *decisions) receive(unknown func(id uint64)) error {
 		}
 		d.mu.Lock()
 		q, last := d.waiting[m.GetId()], d.next
-		delete(d.waiting, m.GetId())
+		switch {
+		case m.GetRecords() == nil || q == nil:
+			delete(d.waiting, m.GetId())
+		case q.telling:
+			m = &policyv1.DecideResponse{Id: m.GetId(), Result: &policyv1.DecideResponse_Error{Error: "it wants records before the last ones have come"}}
+			delete(d.waiting, m.GetId())
+		default:
+			q.telling = true
+		}
 		d.mu.Unlock()
 		switch {
 		case q != nil:

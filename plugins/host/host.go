@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,20 +96,21 @@ func (p *Plugin) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 	if s == nil || s.decisions == nil {
 		return policy.Verdict{}, p.down()
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		budget := p.traits.Budget
-		if budget <= 0 {
-			budget = policy.DefaultBudget
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
-	}
+	ctx, cancel := p.limit(ctx)
+	defer cancel()
 	m, err := wire.FromRequest(r, p.wants.frame)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	return s.decisions.ask(ctx, m)
+	return s.decisions.ask(ctx, m, r)
+}
+
+// limit gives a context without a deadline the plugin's budget.
+func (p *Plugin) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, cmp.Or(p.traits.Budget, policy.DefaultBudget))
 }
 
 // Observe queues an outcome, and drops it where the queue is full.
@@ -155,6 +157,8 @@ func (p *Plugin) Stats() Stats {
 type wants struct {
 	name                     string
 	decides, observes, frame bool
+	records                  bool
+	maps                     bool // endpoints
 	budget                   time.Duration
 	message                  int // bytes
 }

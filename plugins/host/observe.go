@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/plugins/internal/wire"
 	"github.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1"
 	"github.com/ackproxy/ackproxy/policy"
@@ -82,6 +84,8 @@ type observation struct {
 	closing <-chan struct{} // of the plugin: show it what is there, and stop
 	wants   wants
 
+	topicName func(codec.UUID) (string, bool) // may be nil
+
 	batch *policyv1.ObserveRequest
 	size  int           // bytes of batch
 	sent  atomic.Uint64 // outcomes
@@ -134,6 +138,7 @@ func (v *observation) gather() error {
 // add translates an outcome, lets go of it, and sends the batch when it is full.
 func (v *observation) add(o *policy.Outcome) error {
 	m, err := wire.FromOutcome(o, v.wants.frame)
+	v.nameTopics(m)
 	v.release(o)
 	n := 0
 	if err == nil {
@@ -154,6 +159,18 @@ func (v *observation) add(o *policy.Outcome) error {
 		return v.flush()
 	}
 	return nil
+}
+
+// nameTopics fills in the names of topics where no policy needed them. m may be nil.
+func (v *observation) nameTopics(m *policyv1.Outcome) {
+	if v.topicName == nil {
+		return
+	}
+	for _, p := range m.GetRequest().GetPartitions() {
+		if name, ok := v.topicName(codec.UUID(p.GetTopicId())); ok {
+			p.Topic = strings.ToValidUTF8(name, "\uFFFD")
+		}
+	}
 }
 
 func (v *observation) flush() error {

@@ -141,13 +141,14 @@ func (s *session) start(ctx context.Context, spec *Spec) error {
 }
 
 func readWants(m *policyv1.ConfigureResponse) (w wants, err error) {
-	w = wants{name: m.GetName(), decides: m.GetDecides(), observes: m.GetObserves(), frame: m.GetNeedsFrame(), message: int(m.GetMaxMessageBytes())}
+	w = wants{name: m.GetName(), decides: m.GetDecides(), observes: m.GetObserves(), frame: m.GetNeedsFrame(),
+		records: m.GetNeedsRecords(), maps: m.GetMapsEndpoints(), message: int(m.GetMaxMessageBytes())}
 	if b := m.GetBudget(); b != nil {
 		w.budget = b.AsDuration()
 	}
 	switch {
-	case !w.decides && !w.observes:
-		return w, errors.New("it neither decides nor observes")
+	case !w.decides && !w.observes && !w.maps:
+		return w, errors.New("it neither decides nor observes nor maps endpoints")
 	case w.budget < 0 || w.budget > maxBudget:
 		return w, fmt.Errorf("its budget for a decision is %v", w.budget)
 	case w.message < 0:
@@ -192,7 +193,8 @@ func (s *session) serve(p *Plugin) {
 			return
 		}
 		s.observed = &observation{
-			outcomes: p.outcomes, stream: stream, ended: s.ended, closing: p.closing, wants: s.wants, batch: &policyv1.ObserveRequest{},
+			outcomes: p.outcomes, stream: stream, ended: s.ended, closing: p.closing, wants: s.wants,
+			topicName: p.spec.TopicName, batch: &policyv1.ObserveRequest{},
 		}
 		sent := make(chan struct{})
 		s.workers.Go(func() { defer close(sent); s.observed.send() })

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ackproxy/ackproxy/codec"
 )
 
 // Spec is how a plugin is run.
@@ -25,7 +27,9 @@ type Spec struct {
 	SocketDir    string        // where sockets are made, an absolute path; os.TempDir when empty
 	StartTimeout time.Duration // from fork to healthy; 10 s when 0
 	HostVersion  string        // of ackproxy, for plugins to know
-	Backoff      Backoff
+	// TopicName names topics in what the plugin observes; nil: nothing does. It is called once something is observed, and not before.
+	TopicName func(codec.UUID) (string, bool)
+	Backoff   Backoff
 
 	healthEvery time.Duration // 5 s when 0
 }

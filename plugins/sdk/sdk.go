@@ -26,7 +26,7 @@ import (
 // It never returns. An error of open refuses the configuration, and is what the operator reads.
 //
 // A policy that is a policy.Observer as well is shown what became of requests. One that has a method Dropped(n uint64) learns how many
-// outcomes it was not shown. One that is an io.Closer is closed before the process ends; it has a second.
+// outcomes it was not shown. One that is a policy.EndpointPolicy as well is asked where clients find brokers. One that is an io.Closer is closed before the process ends; it has a second.
 func Serve(open func(config []byte) (policy.Policy, error)) {
 	serve(func(config []byte) (parts, error) {
 		p, err := open(config)
@@ -37,7 +37,22 @@ func Serve(open func(config []byte) (policy.Policy, error)) {
 			return parts{}, err
 		}
 		o, _ := p.(policy.Observer)
-		return parts{whole: p, policy: p, observer: o, name: p.Name()}, nil
+		e, _ := p.(policy.EndpointPolicy)
+		return parts{whole: p, policy: p, observer: o, endpoints: e, name: p.Name()}, nil
+	})
+}
+
+// ServeEndpoints is Serve for one who only says where clients find brokers.
+func ServeEndpoints(open func(config []byte) (policy.EndpointPolicy, error)) {
+	serve(func(config []byte) (parts, error) {
+		p, err := open(config)
+		if err == nil && p == nil {
+			err = fmt.Errorf("the plugin made no policy")
+		}
+		if err != nil {
+			return parts{}, err
+		}
+		return parts{whole: p, endpoints: p, name: p.Name()}, nil
 	})
 }
 
@@ -54,15 +69,18 @@ func ServeObserver(name string, open func(config []byte) (policy.Observer, error
 
 // parts is what was opened.
 type parts struct {
-	whole    any
-	policy   policy.Policy   // nil: decides nothing
-	observer policy.Observer // nil: watches nothing
-	name     string
+	whole     any
+	policy    policy.Policy         // nil: decides nothing
+	observer  policy.Observer       // nil: watches nothing
+	endpoints policy.EndpointPolicy // nil: maps none
+	name      string
 }
 
 func serve(open func([]byte) (parts, error)) {
 	s := &server{open: open, stdout: os.Stdout, stderr: os.Stderr}
-	go s.endWithHost(os.Stdin)
+	if os.Getenv(wire.CookieKey) != "" { // else go-plugin says what this program is, and ends it
+		go s.endWithHost(os.Stdin)
+	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue,

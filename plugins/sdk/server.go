@@ -65,10 +65,14 @@ func (s *server) Configure(_ context.Context, m *policyv1.ConfigureRequest) (*po
 	}
 	s.opened.Store(&p)
 	answer := &policyv1.ConfigureResponse{
-		Name: p.name, Decides: p.policy != nil, Observes: p.observer != nil, NeedsFrame: true, MaxMessageBytes: wire.LargestMessage,
+		Name: p.name, Decides: p.policy != nil, Observes: p.observer != nil, MapsEndpoints: p.endpoints != nil, NeedsFrame: true, MaxMessageBytes: wire.LargestMessage,
 	}
-	if p.policy != nil {
-		answer.Budget = durationpb.New(p.policy.Traits().Budget)
+	switch {
+	case p.policy != nil:
+		traits := p.policy.Traits()
+		answer.Budget, answer.NeedsRecords = durationpb.New(traits.Budget), traits.Records
+	case p.endpoints != nil:
+		answer.Budget = durationpb.New(p.endpoints.Traits().Budget)
 	}
 	return answer, nil
 }
@@ -114,7 +118,7 @@ func (s *server) Decide(stream grpc.BidiStreamingServer[policyv1.DecideRequest, 
 	if err != nil {
 		return err
 	}
-	d := &deciding{stream: stream, policy: p.policy, cancels: map[uint64]context.CancelFunc{}, room: make(chan struct{}, maxDeciding)}
+	d := &deciding{stream: stream, policy: p.policy, cancels: map[uint64]context.CancelFunc{}, wanting: map[uint64]*wanting{}, room: make(chan struct{}, maxDeciding)}
 	defer d.running.Wait()
 	for {
 		m, err := stream.Recv()
@@ -138,19 +142,24 @@ type deciding struct {
 	sending sync.Mutex
 	mu      sync.Mutex
 	cancels map[uint64]context.CancelFunc
+	wanting map[uint64]*wanting // by the decisions that look at records
 }
 
 func (d *deciding) take(m *policyv1.DecideRequest) {
 	if m.GetRequest() == nil {
 		d.mu.Lock()
+		defer d.mu.Unlock()
+		if c := m.GetRecords(); c != nil {
+			d.wanting[m.GetId()].take(c)
+			return
+		}
 		if cancel := d.cancels[m.GetId()]; cancel != nil {
 			cancel()
 		}
-		d.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.stream.Context(), m.GetTimeLeft().AsDuration())
-	if !d.policy.Traits().Waits {
+	if traits := d.policy.Traits(); !traits.Waits && !traits.Records { // records come on this stream
 		d.answer(ctx, m)
 		cancel()
 		return
@@ -164,6 +173,7 @@ func (d *deciding) take(m *policyv1.DecideRequest) {
 		<-d.room
 		d.mu.Lock()
 		delete(d.cancels, m.GetId())
+		delete(d.wanting, m.GetId())
 		d.mu.Unlock()
 		cancel()
 	})
@@ -172,18 +182,22 @@ func (d *deciding) take(m *policyv1.DecideRequest) {
 // answer decides and sends. A send fails when the stream is over, which Recv says as well.
 func (d *deciding) answer(ctx context.Context, m *policyv1.DecideRequest) {
 	answer := &policyv1.DecideResponse{Id: m.GetId()}
-	if v, err := decide(ctx, d.policy, m.GetRequest()); err != nil {
+	if v, err := decide(ctx, d.policy, m.GetRequest(), d.records(ctx, m.GetId())); err != nil {
 		answer.Result = &policyv1.DecideResponse_Error{Error: err.Error()}
 	} else {
 		answer.Result = &policyv1.DecideResponse_Verdict{Verdict: wire.FromVerdict(&v)}
 	}
+	d.send(answer)
+}
+
+func (d *deciding) send(m *policyv1.DecideResponse) {
 	d.sending.Lock()
 	defer d.sending.Unlock()
-	_ = d.stream.Send(answer)
+	_ = d.stream.Send(m)
 }
 
 // decide makes a panic an error of this one decision: the plugin's other decisions have no part in it.
-func decide(ctx context.Context, p policy.Policy, m *policyv1.Request) (v policy.Verdict, err error) {
+func decide(ctx context.Context, p policy.Policy, m *policyv1.Request, records policy.Records) (v policy.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(os.Stderr, "panic: %v\n%s", r, debug.Stack())
@@ -194,6 +208,7 @@ func decide(ctx context.Context, p policy.Policy, m *policyv1.Request) (v policy
 	if err != nil {
 		return v, err
 	}
+	r.Records = records
 	return p.Decide(ctx, r)
 }
 
@@ -222,6 +237,7 @@ func (s *server) Observe(stream grpc.BidiStreamingServer[policyv1.ObserveRequest
 			d.Dropped(batch.GetDropped())
 		}
 		for _, m := range batch.GetOutcomes() {
+			learnTopics(m)
 			o, err := wire.ToOutcome(m)
 			if err != nil {
 				return status.Error(codes.InvalidArgument, err.Error())

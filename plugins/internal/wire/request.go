@@ -25,7 +25,7 @@ func FromRequest(r *policy.Request, frame bool) (*policyv1.Request, error) {
 	m := fromRequest(r, frame)
 	ranges := 0
 	for i := range r.Partitions {
-		ranges += len(r.Partitions[i].Ranges)
+		ranges += len(r.Partitions[i].Ranges) + len(r.Partitions[i].Acquired)
 	}
 	if ranges > maxRanges {
 		return nil, fmt.Errorf("%d ranges: %w", ranges, ErrTooLarge)
@@ -40,7 +40,7 @@ func FromRequest(r *policy.Request, frame bool) (*policyv1.Request, error) {
 func fromRequest(r *policy.Request, frame bool) *policyv1.Request {
 	m := &policyv1.Request{
 		Connection: fromConn(r.Conn),
-		Principal:  &policyv1.Principal{Name: text(r.Principal.Name), Source: text(r.Principal.Source), VerifiedBy: text(r.Principal.VerifiedBy)},
+		Principal:  fromPrincipal(r.Principal),
 		Software:   text(r.Software),
 		ApiKey:     int32(r.APIKey), ApiVersion: int32(r.APIVersion), CorrelationId: r.CorrelationID,
 		ClientId: nullable(r.ClientID), GroupId: nullable(r.GroupID), MemberId: nullable(r.MemberID),
@@ -55,6 +55,14 @@ func fromRequest(r *policy.Request, frame bool) *policyv1.Request {
 		m.Frame = append([]byte(nil), r.Frame...)
 	}
 	return m
+}
+
+func fromPrincipal(p policy.Principal) *policyv1.Principal {
+	return &policyv1.Principal{Name: text(p.Name), Source: text(p.Source), VerifiedBy: text(p.VerifiedBy)}
+}
+
+func toPrincipal(m *policyv1.Principal) policy.Principal {
+	return policy.Principal{Name: m.GetName(), Source: m.GetSource(), VerifiedBy: m.GetVerifiedBy()}
 }
 
 func fromConn(c *policy.Conn) *policyv1.Connection {
@@ -76,6 +84,7 @@ func fromPartition(p *policy.Partition) *policyv1.Partition {
 		made[i].First, made[i].Last, made[i].Type = r.First, r.Last, policyv1.AcknowledgeType(r.Type)
 		m.Ranges[i] = &made[i]
 	}
+	m.Acquired = fromAcquired(p.Acquired)
 	return m
 }
 
@@ -86,7 +95,7 @@ func ToRequest(m *policyv1.Request) (*policy.Request, error) {
 	}
 	r := &policy.Request{
 		Conn:      toConn(m.GetConnection()),
-		Principal: policy.Principal{Name: m.GetPrincipal().GetName(), Source: m.GetPrincipal().GetSource(), VerifiedBy: m.GetPrincipal().GetVerifiedBy()},
+		Principal: toPrincipal(m.GetPrincipal()),
 		Software:  m.GetSoftware(),
 		APIKey:    int16(m.GetApiKey()), APIVersion: int16(m.GetApiVersion()), CorrelationID: m.GetCorrelationId(),
 		ClientID: bytesOf(m.ClientId), GroupID: bytesOf(m.GroupId), MemberID: bytesOf(m.MemberId),
@@ -159,6 +168,7 @@ func toPartition(m *policyv1.Partition) (policy.Partition, error) {
 	for _, r := range m.GetRanges() {
 		p.Ranges = append(p.Ranges, policy.Range{First: r.GetFirst(), Last: r.GetLast(), Type: int8(r.GetType())})
 	}
+	p.Acquired = toAcquired(m.GetAcquired())
 	return p, err
 }
 

@@ -148,7 +148,8 @@ func TestRequestForAPolicy(t *testing.T) {
 			continue
 		}
 		r.Partitions = []policy.Partition{
-			{TopicID: codec.UUID{1}, Topic: "t", Index: 3, Ranges: []policy.Range{{First: 0, Last: 5, Type: policy.Renew}, {First: 7, Last: 1<<63 - 2}}},
+			{TopicID: codec.UUID{1}, Topic: "t", Index: 3, Ranges: []policy.Range{{First: 0, Last: 5, Type: policy.Renew}, {First: 7, Last: 1<<63 - 2}},
+				Acquired: []policy.Acquisition{{First: 1, Last: 5, DeliveryCount: 3, Acquired: r.Received}}},
 			{TopicID: codec.UUID{2}, Malformed: true},
 		}
 		m, err := FromRequest(r, true)

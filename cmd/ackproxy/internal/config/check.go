@@ -7,6 +7,8 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+
+	"github.com/ackproxy/ackproxy/policy/audit"
 )
 
 // at is where a setting got its value, or the nearest setting around it that is known.
@@ -126,9 +128,9 @@ func same(a, b string) bool {
 
 func sinkPath(i int) string { return fmt.Sprintf("audit.sinks[%d]", i) }
 
-// checkSinks looks for missing paths, and for two writers to one place.
+// checkSinks looks for missing paths, and for two writers to one place: sinks of policies come after those of audit.
 func (l *loader) checkSinks() {
-	first := map[string]int{}
+	taken := map[string]bool{}
 	for i, s := range l.config.Audit.Sinks {
 		if l.failed(sinkPath(i)) {
 			continue
@@ -148,14 +150,32 @@ func (l *loader) checkSinks() {
 			l.add(o, path, "stdout has no path", "write {type: stdout}, or {type: file, path: …}")
 			continue
 		}
-		if s.Path != "" {
-			if abs, err := filepath.Abs(s.Path); err == nil {
-				s.Path = abs
-			}
-		}
-		if _, twice := first[s.String()]; twice {
-			l.add(o, path, "two sinks write to "+s.String(), "give each a place of its own")
-		}
-		first[s.String()] = i
+		l.take(taken, s, o, path)
 	}
+	for i, p := range l.config.Policies {
+		if p.Builtin != BuiltinAudit || l.failed(policyPath(i, "config")) {
+			continue
+		}
+		sinks, err := audit.ReadConfig(p.Config)
+		if err != nil {
+			continue // checkPolicies tells of it
+		}
+		for j, s := range sinks {
+			path := fmt.Sprintf("%s.sinks[%d]", policyPath(i, "config"), j)
+			l.take(taken, Sink{Type: SinkType(s.Type), Path: s.Path}, l.around(path), path)
+		}
+	}
+}
+
+// take notes that a sink is in use, and refuses it a second time.
+func (l *loader) take(taken map[string]bool, s Sink, o origin, path string) {
+	if s.Path != "" {
+		if abs, err := filepath.Abs(s.Path); err == nil {
+			s.Path = abs
+		}
+	}
+	if taken[s.String()] {
+		l.add(o, path, "two sinks write to "+s.String(), "give each a place of its own")
+	}
+	taken[s.String()] = true
 }

@@ -44,6 +44,7 @@ type Protocol struct {
 	MaxFrame            Size        `yaml:"max_frame" env:"MAX_FRAME"`
 	MaxInFlight         Count       `yaml:"max_in_flight" env:"MAX_IN_FLIGHT"`
 	MaxBuffered         Size        `yaml:"max_buffered" env:"MAX_BUFFERED"`
+	KeepRecords         Size        `yaml:"keep_records" env:"KEEP_RECORDS"`
 	HeaderTimeout       Duration    `yaml:"header_timeout" env:"HEADER_TIMEOUT"`
 	UnknownAPIs         UnknownAPIs `yaml:"unknown_apis" env:"UNKNOWN_APIS"`
 	SASLv0              SASLv0      `yaml:"sasl_v0" env:"SASL_V0"`
@@ -56,14 +57,14 @@ type Txn struct {
 	Arm    Arm    `yaml:"arm" env:"ARM"`
 }
 
-// Policy is one entry of policies: a plugin, and how it is asked.
+// Policy is one entry of policies: a built-in one or a plugin, and how it is asked.
 type Policy struct {
 	Name      string    `yaml:"name"`
-	Builtin   string    `yaml:"builtin"` // none is built yet
+	Builtin   string    `yaml:"builtin"` // its name, where there is no plugin
 	Plugin    Plugin    `yaml:"plugin"`
 	OnFailure OnFailure `yaml:"on_failure"`
-	Timeout   Duration  `yaml:"timeout"` // for a decision; 0: what the plugin declares
-	Config    Raw       `yaml:"config"`  // for the plugin
+	Timeout   Duration  `yaml:"timeout"` // for a decision; 0: what the policy declares
+	Config    Raw       `yaml:"config"`  // the policy's own
 }
 
 // Plugin is a program that decides.
@@ -140,6 +141,7 @@ func Defaults() Config {
 			MaxFrame:            100 * MiB,
 			MaxInFlight:         1024,
 			MaxBuffered:         256 * MiB,
+			KeepRecords:         64 * MiB,
 			HeaderTimeout:       Duration(10 * time.Second),
 			UnknownAPIs:         UnknownPass,
 			SASLv0:              SASLKnown,

@@ -199,6 +199,9 @@ func (k *APIKey) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// BuiltinAudit is the built-in policy that writes a further audit log.
+const BuiltinAudit = "audit"
+
 // OnFailure is what happens to a request when a policy fails or is late.
 type OnFailure string
 

@@ -21,12 +21,14 @@ type Sources struct {
 	Environ []string // as os.Environ gives it
 	Flags   []Flag
 	Audit   []string // values of --audit; nil: not given
+
+	Builtins map[string]Builtin // by name
 }
 
 // Load merges all sources and checks the outcome. The Config is usable when the Report has no Problems.
 func Load(s Sources) (Config, Report) {
 	c := Defaults()
-	l := loader{config: &c, origins: map[string]origin{}}
+	l := loader{config: &c, origins: map[string]origin{}, builtins: s.Builtins}
 	if s.File != "" {
 		l.report.Problems = readFile(s.File, &c, l.origins)
 	}
@@ -43,9 +45,10 @@ func Load(s Sources) (Config, Report) {
 }
 
 type loader struct {
-	config  *Config
-	origins map[string]origin
-	report  Report
+	config   *Config
+	origins  map[string]origin
+	builtins map[string]Builtin
+	report   Report
 }
 
 func (l *loader) add(o origin, path, problem, hint string) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ackproxy/ackproxy/policy/audit"
 )
 
 // load reads text as c.yaml.
@@ -24,6 +26,30 @@ func lines(problems []Problem) []string {
 		out = append(out, p.String())
 	}
 	return out
+}
+
+// builtins are as the command has them, nearly.
+var builtins = map[string]Builtin{
+	"chaos": {Decides: true},
+	BuiltinAudit: {Check: func(_ string, config []byte) error {
+		_, err := audit.ReadConfig(config)
+		return err
+	}},
+}
+
+// What belongs to a policy is handed on as JSON, whatever YAML it was written in.
+func TestRaw(t *testing.T) {
+	c, r := load(t, "policies:\n  - name: p\n    builtin: any\n    config:\n      a: &x [kafka:9092, 0x10, 1.5, true, ~, 'yes']\n      1: *x\n      t: |\n        text\n",
+		Sources{Builtins: map[string]Builtin{"any": {Check: func(string, []byte) error { return nil }}}})
+	want := `{"1":["kafka:9092",16,1.5,true,null,"yes"],"a":["kafka:9092",16,1.5,true,null,"yes"],"t":"text\n"}`
+	if len(r.Problems) > 0 || len(c.Policies) != 1 || string(c.Policies[0].Config) != want {
+		t.Errorf("%s\nwant %s\n%v", c.Policies, want, lines(r.Problems))
+	}
+	_, r = load(t, "policies: [{name: p, builtin: any, config: {a: &a [1,1,1,1,1,1,1,1,1,1], b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a], "+
+		"c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b], d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c], e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]}}]\n", Sources{})
+	if got := strings.Join(lines(r.Problems), "\n"); !strings.Contains(got, "there are more than 100000 values") {
+		t.Error(got)
+	}
 }
 
 func TestProblems(t *testing.T) {
@@ -48,18 +74,32 @@ func TestProblems(t *testing.T) {
 			"c.yaml:6:19: protocol.header_timeout: the duration 10 has no unit (write 10s, or another of ms, s, m, h, d)"}, "\n")},
 		{"redirect", "listen: {mode: redirect}\n", "c.yaml:1:16: listen.mode: redirect is not built yet (write ports)"},
 		{"kafka sink", "audit: {sinks: [{type: kafka}]}\n", "c.yaml:1:24: audit.sinks[0].type: kafka is not built yet (write stdout or file)"},
-		{"policies", "policies:\n  - {name: dlq, builtin: dlq}\n  - {name: dlq, builtin: dqlx}\n  - {plugin: {path: p, sha256: 12}, on_failure: drop}\n  - {name: x}\n" +
+		{"policies", "policies:\n  - {name: dlq, builtin: chaos}\n  - {name: dlq, builtin: chaox}\n  - {plugin: {path: p, sha256: 12}, on_failure: drop}\n  - {name: x}\n" +
 			"  - {name: y, plugin: {path: /no/such, sha256: \"" + strings.Repeat("0", 64) + "\", files: [{path: f}]}}\n", strings.Join([]string{
-			"c.yaml:2:26: policies[0].builtin: dlq is not built yet (write plugin: {path: …, sha256: …})",
+			"c.yaml:2:26: policies[0].builtin: chaos is not built yet (write plugin: {path: …, sha256: …})",
 			"c.yaml:3:12: policies[1].name: policies[0] is called dlq, too (give each a name of its own)",
-			"c.yaml:3:26: policies[1].builtin: there is no built-in policy dqlx (the nearest is dlq)",
+			"c.yaml:3:26: policies[1].builtin: there is no built-in policy chaox (the nearest is chaos)",
 			"c.yaml:4:5: policies[2].name: the policy has no name (write one, it stands in the audit log)",
 			"c.yaml:4:32: policies[2].plugin.sha256: is a number where text is expected (write it in quotes: \"12\")",
 			"c.yaml:4:49: policies[2].on_failure: \"drop\" is not a value of this setting (write forward, respond or close)",
 			"c.yaml:5:5: policies[3].plugin: the policy has neither a plugin nor a built-in one (write plugin: {path: /opt/policy, sha256: …})",
-			"c.yaml:6:23: policies[4].plugin.files[0].sha256: \"\" is not a SHA-256: 64 hexadecimal digits are wanted, as sha256sum prints them",
 			"c.yaml:6:30: policies[4].plugin.path: lstat /no: no such file or directory",
+			"c.yaml:6:124: policies[4].plugin.files[0].sha256: \"\" is not a SHA-256: 64 hexadecimal digits are wanted, as sha256sum prints them",
 			"c.yaml:6:131: policies[4].plugin.files[0].path: \"f\" is not an absolute path",
+		}, "\n")},
+		{"built-in", "policies:\n  - name: a\n    builtin: audit\n    on_failure: close\n    config:\n      sinks:\n        - {type: file, path: x}\n" +
+			"        - {typ: file,\n           path: 7}\n  - {name: b, builtin: audit, timeout: 1s}\n  - {name: c, builtin: audit, config: {sinks: [{type: file, path: y}]}}\n" +
+			"  - {name: d, builtin: audit, plugin: {path: /x}, config: {<<: 1, x: !y 2}}\n  - {name: e, builtin: zzz}\naudit: {sinks: [{type: file, path: x}, {type: file, path: y}]}\n", strings.Join([]string{
+			"c.yaml:4:17: policies[0].on_failure: audit decides about no request (remove the key)",
+			"c.yaml:8:12: policies[0].config.sinks[1].typ: unknown key (the keys here are path, type)",
+			"c.yaml:9:12: policies[0].config.sinks[1].path: is a number where text is expected",
+			"c.yaml:10:5: policies[1].config: the audit log has no sink (write sinks: [{type: file, path: /var/log/ackproxy/more.jsonl}])",
+			"c.yaml:10:40: policies[1].timeout: audit decides about no request (remove the key)",
+			"c.yaml:11:48: policies[2].config.sinks[0]: two sinks write to file:$DIR/y (give each a place of its own)",
+			"c.yaml:12:39: policies[3].plugin: the policy is a built-in one and a plugin (keep one of them)",
+			"c.yaml:12:60: policies[3].config.<<: merging mappings has no meaning here (write the keys themselves)",
+			"c.yaml:12:70: policies[3].config.x: tags have no meaning here (write the value without !y)",
+			"c.yaml:13:24: policies[4].builtin: there is no built-in policy zzz (write plugin: {path: …, sha256: …})",
 		}, "\n")},
 		{"no policies", "policies: []\n", ""},
 		{"enum", "protocol: {unknown_apis: drop, sasl_v0: on, txn_share_acknowledge: {arm: maybe}}\n", strings.Join([]string{
@@ -117,7 +157,7 @@ func TestProblems(t *testing.T) {
 			"c.yaml:1:1: the file: is text where keys are expected (write listen, upstream, protocol, policies, audit, admin, state, drain, log below it)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, r := load(t, c.text, Sources{})
+			_, r := load(t, c.text, Sources{Builtins: builtins})
 			dir, err := os.Getwd()
 			if err != nil {
 				t.Fatal(err)

@@ -1,19 +1,23 @@
 package config
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/ackproxy/ackproxy/plugins/host"
+	"github.com/ackproxy/ackproxy/policy"
 )
 
-// Raw is JSON that belongs to someone else.
-type Raw json.RawMessage
-
-// builtins are the policies that ackproxy is to have itself.
-var builtins = []string{"audit", "chaos", "dlq", "endpoints"}
+// Builtin is a policy that ackproxy has itself.
+type Builtin struct {
+	// Check says what is wrong with a configuration, in JSON, without starting anything: *policy.ConfigError, joined. Nil: not built yet.
+	Check func(name string, config []byte) error
+	// Decides says whether it is asked about requests, and so may fail at it.
+	Decides bool
+}
 
 // Spec is how the plugin of p is run.
 func (p Policy) Spec(version string) host.Spec {
@@ -27,19 +31,16 @@ func (p Policy) Spec(version string) host.Spec {
 	return s
 }
 
-// checkPolicies looks for what a chain or a plugin could not start with.
+// policyPath is the path of a setting of a policy.
+func policyPath(i int, field string) string { return join(fmt.Sprintf("policies[%d]", i), field) }
+
+// checkPolicies looks for what a chain, a built-in policy or a plugin could not start with.
 func (l *loader) checkPolicies() {
 	first := map[string]int{}
 	for i, p := range l.config.Policies {
-		path := fmt.Sprintf("policies[%d]", i)
 		add := func(field, problem, hint string) {
-			full := join(path, field)
-			around := path
-			if strings.HasPrefix(field, "plugin") {
-				around = join(path, "plugin")
-			}
-			o, _ := l.at(full, around, path)
-			l.add(o, full, problem, hint)
+			path := policyPath(i, field)
+			l.add(l.around(path), path, problem, hint)
 		}
 		if p.Name == "" {
 			add("name", "the policy has no name", "write one, it stands in the audit log")
@@ -47,15 +48,13 @@ func (l *loader) checkPolicies() {
 			add("name", fmt.Sprintf("policies[%d] is called %s, too", n, p.Name), "give each a name of its own")
 		}
 		first[p.Name] = i
-		if l.failed(join(path, "plugin")) {
-			continue
-		}
+		_, plugin := l.origins[policyPath(i, "plugin")]
 		switch {
-		case p.Builtin != "" && !slices.Contains(builtins, p.Builtin):
-			best, _ := closest(p.Builtin, builtins)
-			add("builtin", fmt.Sprintf("there is no built-in policy %s", p.Builtin), "the nearest is "+best)
+		case p.Builtin != "" && plugin:
+			add("plugin", "the policy is a built-in one and a plugin", "keep one of them")
 		case p.Builtin != "":
-			add("builtin", p.Builtin+" is not built yet", "write plugin: {path: …, sha256: …}")
+			l.checkBuiltin(p, add, l.failed(policyPath(i, "config")))
+		case l.failed(policyPath(i, "plugin")):
 		case p.Plugin.Path == "":
 			add("plugin", "the policy has neither a plugin nor a built-in one", "write plugin: {path: /opt/policy, sha256: …}")
 		default:
@@ -68,4 +67,63 @@ func (l *loader) checkPolicies() {
 			}
 		}
 	}
+}
+
+func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), unread bool) {
+	names := slices.Sorted(maps.Keys(l.builtins))
+	b, ok := l.builtins[p.Builtin]
+	switch {
+	case !ok:
+		hint := "write plugin: {path: …, sha256: …}"
+		if best, far := closest(p.Builtin, names); far <= 2 {
+			hint = "the nearest is " + best
+		}
+		add("builtin", "there is no built-in policy "+p.Builtin, hint)
+		return
+	case b.Check == nil:
+		add("builtin", p.Builtin+" is not built yet", "write plugin: {path: …, sha256: …}")
+		return
+	case !b.Decides && p.OnFailure != "":
+		add("on_failure", p.Builtin+" decides about no request", "remove the key")
+	case !b.Decides && p.Timeout != 0:
+		add("timeout", p.Builtin+" decides about no request", "remove the key")
+	}
+	if unread {
+		return
+	}
+	for _, err := range mistakes(b.Check(p.Name, p.Config)) {
+		key := "config"
+		if err.Key != "" {
+			key += "." + err.Key
+		}
+		add(key, err.Problem, err.Hint)
+	}
+}
+
+// mistakes takes joined errors apart.
+func mistakes(err error) (all []*policy.ConfigError) {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, mistakes(e)...)
+		}
+		return all
+	}
+	var one *policy.ConfigError
+	if !errors.As(err, &one) {
+		one = &policy.ConfigError{Problem: err.Error()}
+	}
+	return []*policy.ConfigError{one}
+}
+
+// around is where a path stands in the file, or the nearest one around it that does.
+func (l *loader) around(path string) origin {
+	for ; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
+		if o, ok := l.origins[path]; ok {
+			return o
+		}
+	}
+	return origin{}
 }

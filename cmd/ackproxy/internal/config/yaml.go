@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ type fileReader struct {
 	origins  map[string]origin
 	anchors  map[string]ast.Node
 	open     map[string]bool // aliases being followed
+	left     int             // values that a Raw may still have
 }
 
 // readFile sets what the file says in c and notes where each setting came from.
@@ -238,20 +238,6 @@ func (r *fileReader) list(n ast.Node, v reflect.Value, path string) {
 		}
 	}
 	v.Set(out)
-}
-
-// raw keeps a part of the file as JSON, for a reader that knows what it means.
-func (r *fileReader) raw(n ast.Node, v reflect.Value, path string) {
-	var value any
-	err := yaml.NodeToValue(n, &value)
-	if err == nil {
-		var text []byte
-		if text, err = json.Marshal(value); err == nil {
-			v.SetBytes(text)
-			return
-		}
-	}
-	r.add(n, path, "does not read as JSON: "+err.Error(), "write mappings, lists and single values, with text as keys")
 }
 
 // nodes reads a mapping of broker ids to addresses.

@@ -520,8 +520,12 @@ type ConfigureResponse struct {
 	// The largest message that the plugin's server takes, in bytes; 0 means 4 MiB, which is gRPC's default. What does not fit is not sent: a
 	// decision fails, an outcome counts as dropped.
 	MaxMessageBytes int32 `protobuf:"varint,6,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the plugin may ask for records (DecideResponse.records). ackproxy then keeps the records that pass by for a while.
+	NeedsRecords bool `protobuf:"varint,7,opt,name=needs_records,json=needsRecords,proto3" json:"needs_records,omitempty"`
+	// Whether to call Endpoints.
+	MapsEndpoints bool `protobuf:"varint,8,opt,name=maps_endpoints,json=mapsEndpoints,proto3" json:"maps_endpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
@@ -596,15 +600,32 @@ func (x *ConfigureResponse) GetMaxMessageBytes() int32 {
 	return 0
 }
 
-// DecideRequest asks for one decision, or says that one is no longer needed.
+func (x *ConfigureResponse) GetNeedsRecords() bool {
+	if x != nil {
+		return x.NeedsRecords
+	}
+	return false
+}
+
+func (x *ConfigureResponse) GetMapsEndpoints() bool {
+	if x != nil {
+		return x.MapsEndpoints
+	}
+	return false
+}
+
+// DecideRequest asks for one decision, brings records for one, or says that one is no longer needed.
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the question, on this stream only.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What is asked about. Absent: nobody waits for an answer to id any longer. An answer then is dropped, and so is one after time_left.
+	// What is asked about. Absent, and records too: nobody waits for an answer to id any longer. An answer then is dropped, and so is one after
+	// time_left.
 	Request *Request `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
 	// The time until ackproxy goes on without an answer.
-	TimeLeft      *durationpb.Duration `protobuf:"bytes,3,opt,name=time_left,json=timeLeft,proto3" json:"time_left,omitempty"`
+	TimeLeft *durationpb.Duration `protobuf:"bytes,3,opt,name=time_left,json=timeLeft,proto3" json:"time_left,omitempty"`
+	// A part of the records that the plugin wanted for id.
+	Records       *RecordsChunk `protobuf:"bytes,4,opt,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -660,7 +681,295 @@ func (x *DecideRequest) GetTimeLeft() *durationpb.Duration {
 	return nil
 }
 
-// DecideResponse is the answer to one question.
+func (x *DecideRequest) GetRecords() *RecordsChunk {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// RecordsChunk is a part of an answer to RecordsWanted, of at most 1 MiB. The data of all parts, put together in order, is one Records message.
+type RecordsChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Nothing more comes: the plugin may answer, or want others.
+	Last bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	// Why no more comes, where that is not all; empty otherwise.
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordsChunk) Reset() {
+	*x = RecordsChunk{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordsChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordsChunk) ProtoMessage() {}
+
+func (x *RecordsChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordsChunk.ProtoReflect.Descriptor instead.
+func (*RecordsChunk) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RecordsChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *RecordsChunk) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *RecordsChunk) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Records are records that were delivered.
+type Records struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Records) Reset() {
+	*x = Records{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Records) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Records) ProtoMessage() {}
+
+func (x *Records) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Records.ProtoReflect.Descriptor instead.
+func (*Records) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Records) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// Record is one record as its producer wrote it.
+type Record struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	TopicId   []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset    int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Milliseconds since 1970: when it was made, or with append_time, when the broker appended it.
+	Timestamp  int64           `protobuf:"varint,4,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	AppendTime bool            `protobuf:"varint,5,opt,name=append_time,json=appendTime,proto3" json:"append_time,omitempty"`
+	Key        []byte          `protobuf:"bytes,6,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	Value      []byte          `protobuf:"bytes,7,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	Headers    []*RecordHeader `protobuf:"bytes,8,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Written in a transaction, which may have been aborted.
+	Transactional bool `protobuf:"varint,9,opt,name=transactional,proto3" json:"transactional,omitempty"`
+	// Why the record cannot be read; the fields from timestamp on are then absent. Empty otherwise.
+	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Record) Reset() {
+	*x = Record{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Record) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Record) ProtoMessage() {}
+
+func (x *Record) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Record.ProtoReflect.Descriptor instead.
+func (*Record) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Record) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *Record) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Record) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Record) GetTimestamp() int64 {
+	if x != nil {
+		return x.Timestamp
+	}
+	return 0
+}
+
+func (x *Record) GetAppendTime() bool {
+	if x != nil {
+		return x.AppendTime
+	}
+	return false
+}
+
+func (x *Record) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Record) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Record) GetHeaders() []*RecordHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Record) GetTransactional() bool {
+	if x != nil {
+		return x.Transactional
+	}
+	return false
+}
+
+func (x *Record) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// RecordHeader is one header of a record. Keys may repeat, and are what the producer wrote, which need not be UTF-8.
+type RecordHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordHeader) Reset() {
+	*x = RecordHeader{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordHeader) ProtoMessage() {}
+
+func (x *RecordHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordHeader.ProtoReflect.Descriptor instead.
+func (*RecordHeader) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RecordHeader) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RecordHeader) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// DecideResponse is the answer to one question, or asks for records first.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -668,6 +977,7 @@ type DecideResponse struct {
 	//
 	//	*DecideResponse_Verdict
 	//	*DecideResponse_Error
+	//	*DecideResponse_Records
 	Result        isDecideResponse_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -675,7 +985,7 @@ type DecideResponse struct {
 
 func (x *DecideResponse) Reset() {
 	*x = DecideResponse{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[3]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +997,7 @@ func (x *DecideResponse) String() string {
 func (*DecideResponse) ProtoMessage() {}
 
 func (x *DecideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[3]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +1010,7 @@ func (x *DecideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideResponse.ProtoReflect.Descriptor instead.
 func (*DecideResponse) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DecideResponse) GetId() uint64 {
@@ -735,6 +1045,15 @@ func (x *DecideResponse) GetError() string {
 	return ""
 }
 
+func (x *DecideResponse) GetRecords() *RecordsWanted {
+	if x != nil {
+		if x, ok := x.Result.(*DecideResponse_Records); ok {
+			return x.Records
+		}
+	}
+	return nil
+}
+
 type isDecideResponse_Result interface {
 	isDecideResponse_Result()
 }
@@ -749,9 +1068,131 @@ type DecideResponse_Error struct {
 	Error string `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
 }
 
+type DecideResponse_Records struct {
+	// The records that the plugin wants before it answers, which the time left goes on for. Ask for others once the last chunk of these has come.
+	// All that is sent for one question is at most 64 MiB, for at most 131,072 offsets.
+	Records *RecordsWanted `protobuf:"bytes,4,opt,name=records,proto3,oneof"`
+}
+
 func (*DecideResponse_Verdict) isDecideResponse_Result() {}
 
 func (*DecideResponse_Error) isDecideResponse_Result() {}
+
+func (*DecideResponse_Records) isDecideResponse_Result() {}
+
+// RecordsWanted names offsets that the request acknowledges. Those which did not pass by, or are no longer kept, are left out of the answer.
+type RecordsWanted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ranges        []*OffsetRange         `protobuf:"bytes,1,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordsWanted) Reset() {
+	*x = RecordsWanted{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordsWanted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordsWanted) ProtoMessage() {}
+
+func (x *RecordsWanted) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordsWanted.ProtoReflect.Descriptor instead.
+func (*RecordsWanted) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RecordsWanted) GetRanges() []*OffsetRange {
+	if x != nil {
+		return x.Ranges
+	}
+	return nil
+}
+
+// OffsetRange is a run of offsets of a partition.
+type OffsetRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	First         int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Last          int64                  `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OffsetRange) Reset() {
+	*x = OffsetRange{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OffsetRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OffsetRange) ProtoMessage() {}
+
+func (x *OffsetRange) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OffsetRange.ProtoReflect.Descriptor instead.
+func (*OffsetRange) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OffsetRange) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *OffsetRange) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *OffsetRange) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *OffsetRange) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
 
 // ObserveRequest is a batch of outcomes, in the order in which the answers came.
 type ObserveRequest struct {
@@ -765,7 +1206,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[4]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +1218,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[4]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +1231,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ObserveRequest) GetOutcomes() []*Outcome {
@@ -818,7 +1259,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[5]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1271,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[5]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1284,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{5}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ObserveResponse) GetTaken() uint64 {
@@ -887,7 +1328,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[6]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1340,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[6]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1353,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{6}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Request) GetConnection() *Connection {
@@ -1054,7 +1495,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[7]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1507,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[7]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1520,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{7}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Connection) GetId() string {
@@ -1139,7 +1580,7 @@ type Principal struct {
 
 func (x *Principal) Reset() {
 	*x = Principal{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[8]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1592,7 @@ func (x *Principal) String() string {
 func (*Principal) ProtoMessage() {}
 
 func (x *Principal) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[8]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1605,7 @@ func (x *Principal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Principal.ProtoReflect.Descriptor instead.
 func (*Principal) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{8}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Principal) GetName() string {
@@ -1203,7 +1644,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[9]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1656,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[9]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1669,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{9}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Problem) GetReason() string {
@@ -1261,14 +1702,16 @@ type Partition struct {
 	// Ascending and disjoint. What earlier policies withheld is left out.
 	Ranges []*Range `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	// The broker will refuse the entry as a whole, since its ranges break the rules of KIP-932. Edits do not apply; ranges is empty.
-	Malformed     bool `protobuf:"varint,5,opt,name=malformed,proto3" json:"malformed,omitempty"`
+	Malformed bool `protobuf:"varint,5,opt,name=malformed,proto3" json:"malformed,omitempty"`
+	// What ackproxy saw of the deliveries of these offsets, ascending and disjoint. To Decide only.
+	Acquired      []*Acquisition `protobuf:"bytes,6,rep,name=acquired,proto3" json:"acquired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[10]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1723,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[10]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1736,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{10}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Partition) GetTopicId() []byte {
@@ -1331,6 +1774,93 @@ func (x *Partition) GetMalformed() bool {
 	return false
 }
 
+func (x *Partition) GetAcquired() []*Acquisition {
+	if x != nil {
+		return x.Acquired
+	}
+	return nil
+}
+
+// Acquisition is a delivery of a run of offsets to the member that now acknowledges them.
+type Acquisition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	First int64                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last  int64                  `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	// Of this delivery, from 1 on.
+	DeliveryCount int32 `protobuf:"varint,3,opt,name=delivery_count,json=deliveryCount,proto3" json:"delivery_count,omitempty"`
+	// When the answer with the records came.
+	Acquired *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=acquired,proto3" json:"acquired,omitempty"`
+	// The time until the broker's lock runs out, at the earliest; negative where it has. Absent where unknown.
+	LockLeft      *durationpb.Duration `protobuf:"bytes,5,opt,name=lock_left,json=lockLeft,proto3" json:"lock_left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Acquisition) Reset() {
+	*x = Acquisition{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acquisition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acquisition) ProtoMessage() {}
+
+func (x *Acquisition) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acquisition.ProtoReflect.Descriptor instead.
+func (*Acquisition) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Acquisition) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Acquisition) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Acquisition) GetDeliveryCount() int32 {
+	if x != nil {
+		return x.DeliveryCount
+	}
+	return 0
+}
+
+func (x *Acquisition) GetAcquired() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Acquired
+	}
+	return nil
+}
+
+func (x *Acquisition) GetLockLeft() *durationpb.Duration {
+	if x != nil {
+		return x.LockLeft
+	}
+	return nil
+}
+
 // Range is a run of offsets with one type.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1343,7 +1873,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[11]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1885,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[11]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1898,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{11}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Range) GetFirst() int64 {
@@ -1412,7 +1942,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[12]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1954,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[12]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1967,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{12}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Verdict) GetEdits() []*Edit {
@@ -1511,7 +2041,7 @@ type Edit struct {
 
 func (x *Edit) Reset() {
 	*x = Edit{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[13]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +2053,7 @@ func (x *Edit) String() string {
 func (*Edit) ProtoMessage() {}
 
 func (x *Edit) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[13]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +2066,7 @@ func (x *Edit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edit.ProtoReflect.Descriptor instead.
 func (*Edit) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{13}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Edit) GetTopicId() []byte {
@@ -1628,7 +2158,7 @@ type Withhold struct {
 
 func (x *Withhold) Reset() {
 	*x = Withhold{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[14]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +2170,7 @@ func (x *Withhold) String() string {
 func (*Withhold) ProtoMessage() {}
 
 func (x *Withhold) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[14]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +2183,7 @@ func (x *Withhold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withhold.ProtoReflect.Descriptor instead.
 func (*Withhold) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{14}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Withhold) GetErrorCode() int32 {
@@ -1679,7 +2209,7 @@ type ReplyEdit struct {
 
 func (x *ReplyEdit) Reset() {
 	*x = ReplyEdit{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[15]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2221,7 @@ func (x *ReplyEdit) String() string {
 func (*ReplyEdit) ProtoMessage() {}
 
 func (x *ReplyEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[15]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2234,7 @@ func (x *ReplyEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyEdit.ProtoReflect.Descriptor instead.
 func (*ReplyEdit) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{15}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReplyEdit) GetTopLevel() bool {
@@ -1758,7 +2288,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[16]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +2300,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[16]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +2313,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{16}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Outcome) GetKind() OutcomeKind {
@@ -1839,7 +2369,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[17]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2381,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[17]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2394,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{17}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reply) GetState() ReplyState {
@@ -1922,7 +2452,7 @@ type PartitionResult struct {
 
 func (x *PartitionResult) Reset() {
 	*x = PartitionResult{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[18]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2464,7 @@ func (x *PartitionResult) String() string {
 func (*PartitionResult) ProtoMessage() {}
 
 func (x *PartitionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[18]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2477,7 @@ func (x *PartitionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionResult.ProtoReflect.Descriptor instead.
 func (*PartitionResult) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{18}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PartitionResult) GetTopicId() []byte {
@@ -1995,7 +2525,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[19]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2537,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[19]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2550,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{19}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Decision) GetPartitions() []*DecidedPartition {
@@ -2088,7 +2618,7 @@ type DecidedPartition struct {
 
 func (x *DecidedPartition) Reset() {
 	*x = DecidedPartition{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[20]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2630,7 @@ func (x *DecidedPartition) String() string {
 func (*DecidedPartition) ProtoMessage() {}
 
 func (x *DecidedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[20]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2643,7 @@ func (x *DecidedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecidedPartition.ProtoReflect.Descriptor instead.
 func (*DecidedPartition) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{20}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DecidedPartition) GetTopicId() []byte {
@@ -2171,7 +2701,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[21]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2713,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[21]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2726,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{21}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Piece) GetFirst() int64 {
@@ -2271,7 +2801,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[22]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2813,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[22]
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2826,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{22}
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Step) GetPolicy() string {
@@ -2334,6 +2864,282 @@ func (x *Step) GetFailed() FailureMode {
 	return FailureMode_FAILURE_MODE_FORWARD_UNSPECIFIED
 }
 
+// EndpointsRequest is who asks where brokers are, and what they would be told without the plugin.
+type EndpointsRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Connection *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	Principal  *Principal             `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Of the first request that was answered with addresses.
+	ClientId *string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3,oneof" json:"client_id,omitempty"`
+	// As in Request.
+	Software string `protobuf:"bytes,4,opt,name=software,proto3" json:"software,omitempty"`
+	// The brokers that are known so far, ascending. Further ones may turn up in answers.
+	Nodes         []*Node `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointsRequest) Reset() {
+	*x = EndpointsRequest{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointsRequest) ProtoMessage() {}
+
+func (x *EndpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointsRequest.ProtoReflect.Descriptor instead.
+func (*EndpointsRequest) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *EndpointsRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *EndpointsRequest) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *EndpointsRequest) GetClientId() string {
+	if x != nil && x.ClientId != nil {
+		return *x.ClientId
+	}
+	return ""
+}
+
+func (x *EndpointsRequest) GetSoftware() string {
+	if x != nil {
+		return x.Software
+	}
+	return ""
+}
+
+func (x *EndpointsRequest) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Node is one broker.
+type Node struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Where clients are told to find it: a listener of ackproxy's.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port int32  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	// Where ackproxy finds it, host:port. No client may be told this address: an answer that has it is refused.
+	Upstream      string `protobuf:"bytes,4,opt,name=upstream,proto3" json:"upstream,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Node) Reset() {
+	*x = Node{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Node) ProtoMessage() {}
+
+func (x *Node) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Node.ProtoReflect.Descriptor instead.
+func (*Node) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Node) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Node) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Node) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Node) GetUpstream() string {
+	if x != nil {
+		return x.Upstream
+	}
+	return ""
+}
+
+// EndpointsResponse is a table of addresses that lead to ackproxy's own listeners. What is left out stays as it would be without the plugin.
+type EndpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes []*NodeEndpoint        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The host of all brokers that are not in nodes; {id} in it stands for the broker's id. Empty: as without the plugin.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// The port of all brokers that are not in nodes is this plus the broker's id. 0: as without the plugin.
+	PortBase      int32 `protobuf:"varint,3,opt,name=port_base,json=portBase,proto3" json:"port_base,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointsResponse) Reset() {
+	*x = EndpointsResponse{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointsResponse) ProtoMessage() {}
+
+func (x *EndpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointsResponse.ProtoReflect.Descriptor instead.
+func (*EndpointsResponse) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *EndpointsResponse) GetNodes() []*NodeEndpoint {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *EndpointsResponse) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *EndpointsResponse) GetPortBase() int32 {
+	if x != nil {
+		return x.PortBase
+	}
+	return 0
+}
+
+// NodeEndpoint is the address of one broker.
+type NodeEndpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// A name or an address, without a port.
+	Host          string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port          int32  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeEndpoint) Reset() {
+	*x = NodeEndpoint{}
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeEndpoint) ProtoMessage() {}
+
+func (x *NodeEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_ackproxy_policy_v1_policy_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeEndpoint.ProtoReflect.Descriptor instead.
+func (*NodeEndpoint) Descriptor() ([]byte, []int) {
+	return file_ackproxy_policy_v1_policy_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NodeEndpoint) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *NodeEndpoint) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *NodeEndpoint) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
 var File_ackproxy_policy_v1_policy_proto protoreflect.FileDescriptor
 
 const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
@@ -2342,7 +3148,7 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x10ConfigureRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12!\n" +
-	"\fhost_version\x18\x03 \x01(\tR\vhostVersion\"\xdd\x01\n" +
+	"\fhost_version\x18\x03 \x01(\tR\vhostVersion\"\xa9\x02\n" +
 	"\x11ConfigureResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adecides\x18\x02 \x01(\bR\adecides\x12\x1a\n" +
@@ -2350,16 +3156,52 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12\x1f\n" +
 	"\vneeds_frame\x18\x05 \x01(\bR\n" +
 	"needsFrame\x12*\n" +
-	"\x11max_message_bytes\x18\x06 \x01(\x05R\x0fmaxMessageBytes\"\x8e\x01\n" +
+	"\x11max_message_bytes\x18\x06 \x01(\x05R\x0fmaxMessageBytes\x12#\n" +
+	"\rneeds_records\x18\a \x01(\bR\fneedsRecords\x12%\n" +
+	"\x0emaps_endpoints\x18\b \x01(\bR\rmapsEndpoints\"\xca\x01\n" +
 	"\rDecideRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.ackproxy.policy.v1.RequestR\arequest\x126\n" +
-	"\ttime_left\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\btimeLeft\"{\n" +
+	"\ttime_left\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\btimeLeft\x12:\n" +
+	"\arecords\x18\x04 \x01(\v2 .ackproxy.policy.v1.RecordsChunkR\arecords\"L\n" +
+	"\fRecordsChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"?\n" +
+	"\aRecords\x124\n" +
+	"\arecords\x18\x01 \x03(\v2\x1a.ackproxy.policy.v1.RecordR\arecords\"\xd4\x02\n" +
+	"\x06Record\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x1c\n" +
+	"\ttimestamp\x18\x04 \x01(\x03R\ttimestamp\x12\x1f\n" +
+	"\vappend_time\x18\x05 \x01(\bR\n" +
+	"appendTime\x12\x15\n" +
+	"\x03key\x18\x06 \x01(\fH\x00R\x03key\x88\x01\x01\x12\x19\n" +
+	"\x05value\x18\a \x01(\fH\x01R\x05value\x88\x01\x01\x12:\n" +
+	"\aheaders\x18\b \x03(\v2 .ackproxy.policy.v1.RecordHeaderR\aheaders\x12$\n" +
+	"\rtransactional\x18\t \x01(\bR\rtransactional\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05errorB\x06\n" +
+	"\x04_keyB\b\n" +
+	"\x06_value\"E\n" +
+	"\fRecordHeader\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\fH\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value\"\xba\x01\n" +
 	"\x0eDecideResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x127\n" +
 	"\averdict\x18\x02 \x01(\v2\x1b.ackproxy.policy.v1.VerdictH\x00R\averdict\x12\x16\n" +
-	"\x05error\x18\x03 \x01(\tH\x00R\x05errorB\b\n" +
-	"\x06result\"c\n" +
+	"\x05error\x18\x03 \x01(\tH\x00R\x05error\x12=\n" +
+	"\arecords\x18\x04 \x01(\v2!.ackproxy.policy.v1.RecordsWantedH\x00R\arecordsB\b\n" +
+	"\x06result\"H\n" +
+	"\rRecordsWanted\x127\n" +
+	"\x06ranges\x18\x01 \x03(\v2\x1f.ackproxy.policy.v1.OffsetRangeR\x06ranges\"p\n" +
+	"\vOffsetRange\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x03R\x04last\"c\n" +
 	"\x0eObserveRequest\x127\n" +
 	"\boutcomes\x18\x01 \x03(\v2\x1b.ackproxy.policy.v1.OutcomeR\boutcomes\x12\x18\n" +
 	"\adropped\x18\x02 \x01(\x04R\adropped\"'\n" +
@@ -2410,13 +3252,20 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\aProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x05R\x02at\x12\x14\n" +
-	"\x05field\x18\x03 \x01(\tR\x05field\"\xa3\x01\n" +
+	"\x05field\x18\x03 \x01(\tR\x05field\"\xe0\x01\n" +
 	"\tPartition\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x05R\x05index\x121\n" +
 	"\x06ranges\x18\x04 \x03(\v2\x19.ackproxy.policy.v1.RangeR\x06ranges\x12\x1c\n" +
-	"\tmalformed\x18\x05 \x01(\bR\tmalformed\"j\n" +
+	"\tmalformed\x18\x05 \x01(\bR\tmalformed\x12;\n" +
+	"\bacquired\x18\x06 \x03(\v2\x1f.ackproxy.policy.v1.AcquisitionR\bacquired\"\xce\x01\n" +
+	"\vAcquisition\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x03R\x04last\x12%\n" +
+	"\x0edelivery_count\x18\x03 \x01(\x05R\rdeliveryCount\x126\n" +
+	"\bacquired\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bacquired\x126\n" +
+	"\tlock_left\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\blockLeft\"j\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\x127\n" +
@@ -2506,7 +3355,30 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
 	"\x05error\x18\x04 \x01(\tH\x00R\x05error\x88\x01\x01\x127\n" +
 	"\x06failed\x18\x05 \x01(\x0e2\x1f.ackproxy.policy.v1.FailureModeR\x06failedB\b\n" +
-	"\x06_error*}\n" +
+	"\x06_error\"\x8b\x02\n" +
+	"\x10EndpointsRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.ackproxy.policy.v1.ConnectionR\n" +
+	"connection\x12;\n" +
+	"\tprincipal\x18\x02 \x01(\v2\x1d.ackproxy.policy.v1.PrincipalR\tprincipal\x12 \n" +
+	"\tclient_id\x18\x03 \x01(\tH\x00R\bclientId\x88\x01\x01\x12\x1a\n" +
+	"\bsoftware\x18\x04 \x01(\tR\bsoftware\x12.\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x18.ackproxy.policy.v1.NodeR\x05nodesB\f\n" +
+	"\n" +
+	"_client_id\"Z\n" +
+	"\x04Node\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\x12\x1a\n" +
+	"\bupstream\x18\x04 \x01(\tR\bupstream\"|\n" +
+	"\x11EndpointsResponse\x126\n" +
+	"\x05nodes\x18\x01 \x03(\v2 .ackproxy.policy.v1.NodeEndpointR\x05nodes\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x1b\n" +
+	"\tport_base\x18\x03 \x01(\x05R\bportBase\"F\n" +
+	"\fNodeEndpoint\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port*}\n" +
 	"\aCarrier\x12\x17\n" +
 	"\x13CARRIER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CARRIER_SHARE_FETCH\x10\x01\x12\x1d\n" +
@@ -2545,11 +3417,12 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\vFailureMode\x12$\n" +
 	" FAILURE_MODE_FORWARD_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FAILURE_MODE_RESPOND\x10\x01\x12\x16\n" +
-	"\x12FAILURE_MODE_CLOSE\x10\x022\x96\x02\n" +
+	"\x12FAILURE_MODE_CLOSE\x10\x022\xf0\x02\n" +
 	"\rPolicyService\x12X\n" +
 	"\tConfigure\x12$.ackproxy.policy.v1.ConfigureRequest\x1a%.ackproxy.policy.v1.ConfigureResponse\x12S\n" +
 	"\x06Decide\x12!.ackproxy.policy.v1.DecideRequest\x1a\".ackproxy.policy.v1.DecideResponse(\x010\x01\x12V\n" +
-	"\aObserve\x12\".ackproxy.policy.v1.ObserveRequest\x1a#.ackproxy.policy.v1.ObserveResponse(\x010\x01BKZIgithub.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1;policyv1b\x06proto3"
+	"\aObserve\x12\".ackproxy.policy.v1.ObserveRequest\x1a#.ackproxy.policy.v1.ObserveResponse(\x010\x01\x12X\n" +
+	"\tEndpoints\x12$.ackproxy.policy.v1.EndpointsRequest\x1a%.ackproxy.policy.v1.EndpointsResponseBKZIgithub.com/ackproxy/ackproxy/plugins/pluginpb/ackproxy/policy/v1;policyv1b\x06proto3"
 
 var (
 	file_ackproxy_policy_v1_policy_proto_rawDescOnce sync.Once
@@ -2564,7 +3437,7 @@ func file_ackproxy_policy_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_ackproxy_policy_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_ackproxy_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_ackproxy_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_ackproxy_policy_v1_policy_proto_goTypes = []any{
 	(Carrier)(0),                  // 0: ackproxy.policy.v1.Carrier
 	(Decoding)(0),                 // 1: ackproxy.policy.v1.Decoding
@@ -2576,81 +3449,106 @@ var file_ackproxy_policy_v1_policy_proto_goTypes = []any{
 	(*ConfigureRequest)(nil),      // 7: ackproxy.policy.v1.ConfigureRequest
 	(*ConfigureResponse)(nil),     // 8: ackproxy.policy.v1.ConfigureResponse
 	(*DecideRequest)(nil),         // 9: ackproxy.policy.v1.DecideRequest
-	(*DecideResponse)(nil),        // 10: ackproxy.policy.v1.DecideResponse
-	(*ObserveRequest)(nil),        // 11: ackproxy.policy.v1.ObserveRequest
-	(*ObserveResponse)(nil),       // 12: ackproxy.policy.v1.ObserveResponse
-	(*Request)(nil),               // 13: ackproxy.policy.v1.Request
-	(*Connection)(nil),            // 14: ackproxy.policy.v1.Connection
-	(*Principal)(nil),             // 15: ackproxy.policy.v1.Principal
-	(*Problem)(nil),               // 16: ackproxy.policy.v1.Problem
-	(*Partition)(nil),             // 17: ackproxy.policy.v1.Partition
-	(*Range)(nil),                 // 18: ackproxy.policy.v1.Range
-	(*Verdict)(nil),               // 19: ackproxy.policy.v1.Verdict
-	(*Edit)(nil),                  // 20: ackproxy.policy.v1.Edit
-	(*Withhold)(nil),              // 21: ackproxy.policy.v1.Withhold
-	(*ReplyEdit)(nil),             // 22: ackproxy.policy.v1.ReplyEdit
-	(*Outcome)(nil),               // 23: ackproxy.policy.v1.Outcome
-	(*Reply)(nil),                 // 24: ackproxy.policy.v1.Reply
-	(*PartitionResult)(nil),       // 25: ackproxy.policy.v1.PartitionResult
-	(*Decision)(nil),              // 26: ackproxy.policy.v1.Decision
-	(*DecidedPartition)(nil),      // 27: ackproxy.policy.v1.DecidedPartition
-	(*Piece)(nil),                 // 28: ackproxy.policy.v1.Piece
-	(*Step)(nil),                  // 29: ackproxy.policy.v1.Step
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*RecordsChunk)(nil),          // 10: ackproxy.policy.v1.RecordsChunk
+	(*Records)(nil),               // 11: ackproxy.policy.v1.Records
+	(*Record)(nil),                // 12: ackproxy.policy.v1.Record
+	(*RecordHeader)(nil),          // 13: ackproxy.policy.v1.RecordHeader
+	(*DecideResponse)(nil),        // 14: ackproxy.policy.v1.DecideResponse
+	(*RecordsWanted)(nil),         // 15: ackproxy.policy.v1.RecordsWanted
+	(*OffsetRange)(nil),           // 16: ackproxy.policy.v1.OffsetRange
+	(*ObserveRequest)(nil),        // 17: ackproxy.policy.v1.ObserveRequest
+	(*ObserveResponse)(nil),       // 18: ackproxy.policy.v1.ObserveResponse
+	(*Request)(nil),               // 19: ackproxy.policy.v1.Request
+	(*Connection)(nil),            // 20: ackproxy.policy.v1.Connection
+	(*Principal)(nil),             // 21: ackproxy.policy.v1.Principal
+	(*Problem)(nil),               // 22: ackproxy.policy.v1.Problem
+	(*Partition)(nil),             // 23: ackproxy.policy.v1.Partition
+	(*Acquisition)(nil),           // 24: ackproxy.policy.v1.Acquisition
+	(*Range)(nil),                 // 25: ackproxy.policy.v1.Range
+	(*Verdict)(nil),               // 26: ackproxy.policy.v1.Verdict
+	(*Edit)(nil),                  // 27: ackproxy.policy.v1.Edit
+	(*Withhold)(nil),              // 28: ackproxy.policy.v1.Withhold
+	(*ReplyEdit)(nil),             // 29: ackproxy.policy.v1.ReplyEdit
+	(*Outcome)(nil),               // 30: ackproxy.policy.v1.Outcome
+	(*Reply)(nil),                 // 31: ackproxy.policy.v1.Reply
+	(*PartitionResult)(nil),       // 32: ackproxy.policy.v1.PartitionResult
+	(*Decision)(nil),              // 33: ackproxy.policy.v1.Decision
+	(*DecidedPartition)(nil),      // 34: ackproxy.policy.v1.DecidedPartition
+	(*Piece)(nil),                 // 35: ackproxy.policy.v1.Piece
+	(*Step)(nil),                  // 36: ackproxy.policy.v1.Step
+	(*EndpointsRequest)(nil),      // 37: ackproxy.policy.v1.EndpointsRequest
+	(*Node)(nil),                  // 38: ackproxy.policy.v1.Node
+	(*EndpointsResponse)(nil),     // 39: ackproxy.policy.v1.EndpointsResponse
+	(*NodeEndpoint)(nil),          // 40: ackproxy.policy.v1.NodeEndpoint
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
 }
 var file_ackproxy_policy_v1_policy_proto_depIdxs = []int32{
-	30, // 0: ackproxy.policy.v1.ConfigureResponse.budget:type_name -> google.protobuf.Duration
-	13, // 1: ackproxy.policy.v1.DecideRequest.request:type_name -> ackproxy.policy.v1.Request
-	30, // 2: ackproxy.policy.v1.DecideRequest.time_left:type_name -> google.protobuf.Duration
-	19, // 3: ackproxy.policy.v1.DecideResponse.verdict:type_name -> ackproxy.policy.v1.Verdict
-	23, // 4: ackproxy.policy.v1.ObserveRequest.outcomes:type_name -> ackproxy.policy.v1.Outcome
-	14, // 5: ackproxy.policy.v1.Request.connection:type_name -> ackproxy.policy.v1.Connection
-	15, // 6: ackproxy.policy.v1.Request.principal:type_name -> ackproxy.policy.v1.Principal
-	0,  // 7: ackproxy.policy.v1.Request.carrier:type_name -> ackproxy.policy.v1.Carrier
-	1,  // 8: ackproxy.policy.v1.Request.decoding:type_name -> ackproxy.policy.v1.Decoding
-	16, // 9: ackproxy.policy.v1.Request.problem:type_name -> ackproxy.policy.v1.Problem
-	17, // 10: ackproxy.policy.v1.Request.partitions:type_name -> ackproxy.policy.v1.Partition
-	31, // 11: ackproxy.policy.v1.Request.received:type_name -> google.protobuf.Timestamp
-	31, // 12: ackproxy.policy.v1.Connection.opened:type_name -> google.protobuf.Timestamp
-	18, // 13: ackproxy.policy.v1.Partition.ranges:type_name -> ackproxy.policy.v1.Range
-	2,  // 14: ackproxy.policy.v1.Range.type:type_name -> ackproxy.policy.v1.AcknowledgeType
-	20, // 15: ackproxy.policy.v1.Verdict.edits:type_name -> ackproxy.policy.v1.Edit
-	22, // 16: ackproxy.policy.v1.Verdict.replies:type_name -> ackproxy.policy.v1.ReplyEdit
-	30, // 17: ackproxy.policy.v1.Verdict.delay_forward:type_name -> google.protobuf.Duration
-	30, // 18: ackproxy.policy.v1.Verdict.delay_reply:type_name -> google.protobuf.Duration
-	3,  // 19: ackproxy.policy.v1.Verdict.close:type_name -> ackproxy.policy.v1.Close
-	2,  // 20: ackproxy.policy.v1.Edit.change:type_name -> ackproxy.policy.v1.AcknowledgeType
-	21, // 21: ackproxy.policy.v1.Edit.withhold:type_name -> ackproxy.policy.v1.Withhold
-	4,  // 22: ackproxy.policy.v1.Outcome.kind:type_name -> ackproxy.policy.v1.OutcomeKind
-	13, // 23: ackproxy.policy.v1.Outcome.request:type_name -> ackproxy.policy.v1.Request
-	24, // 24: ackproxy.policy.v1.Outcome.reply:type_name -> ackproxy.policy.v1.Reply
-	26, // 25: ackproxy.policy.v1.Outcome.decision:type_name -> ackproxy.policy.v1.Decision
-	5,  // 26: ackproxy.policy.v1.Reply.state:type_name -> ackproxy.policy.v1.ReplyState
-	30, // 27: ackproxy.policy.v1.Reply.after:type_name -> google.protobuf.Duration
-	25, // 28: ackproxy.policy.v1.Reply.partitions:type_name -> ackproxy.policy.v1.PartitionResult
-	27, // 29: ackproxy.policy.v1.Decision.partitions:type_name -> ackproxy.policy.v1.DecidedPartition
-	22, // 30: ackproxy.policy.v1.Decision.replies:type_name -> ackproxy.policy.v1.ReplyEdit
-	30, // 31: ackproxy.policy.v1.Decision.delay_forward:type_name -> google.protobuf.Duration
-	30, // 32: ackproxy.policy.v1.Decision.delay_reply:type_name -> google.protobuf.Duration
-	3,  // 33: ackproxy.policy.v1.Decision.close:type_name -> ackproxy.policy.v1.Close
-	29, // 34: ackproxy.policy.v1.Decision.trail:type_name -> ackproxy.policy.v1.Step
-	28, // 35: ackproxy.policy.v1.DecidedPartition.pieces:type_name -> ackproxy.policy.v1.Piece
-	2,  // 36: ackproxy.policy.v1.Piece.asked:type_name -> ackproxy.policy.v1.AcknowledgeType
-	2,  // 37: ackproxy.policy.v1.Piece.forwarded:type_name -> ackproxy.policy.v1.AcknowledgeType
-	30, // 38: ackproxy.policy.v1.Step.took:type_name -> google.protobuf.Duration
-	6,  // 39: ackproxy.policy.v1.Step.failed:type_name -> ackproxy.policy.v1.FailureMode
-	7,  // 40: ackproxy.policy.v1.PolicyService.Configure:input_type -> ackproxy.policy.v1.ConfigureRequest
-	9,  // 41: ackproxy.policy.v1.PolicyService.Decide:input_type -> ackproxy.policy.v1.DecideRequest
-	11, // 42: ackproxy.policy.v1.PolicyService.Observe:input_type -> ackproxy.policy.v1.ObserveRequest
-	8,  // 43: ackproxy.policy.v1.PolicyService.Configure:output_type -> ackproxy.policy.v1.ConfigureResponse
-	10, // 44: ackproxy.policy.v1.PolicyService.Decide:output_type -> ackproxy.policy.v1.DecideResponse
-	12, // 45: ackproxy.policy.v1.PolicyService.Observe:output_type -> ackproxy.policy.v1.ObserveResponse
-	43, // [43:46] is the sub-list for method output_type
-	40, // [40:43] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 0: ackproxy.policy.v1.ConfigureResponse.budget:type_name -> google.protobuf.Duration
+	19, // 1: ackproxy.policy.v1.DecideRequest.request:type_name -> ackproxy.policy.v1.Request
+	41, // 2: ackproxy.policy.v1.DecideRequest.time_left:type_name -> google.protobuf.Duration
+	10, // 3: ackproxy.policy.v1.DecideRequest.records:type_name -> ackproxy.policy.v1.RecordsChunk
+	12, // 4: ackproxy.policy.v1.Records.records:type_name -> ackproxy.policy.v1.Record
+	13, // 5: ackproxy.policy.v1.Record.headers:type_name -> ackproxy.policy.v1.RecordHeader
+	26, // 6: ackproxy.policy.v1.DecideResponse.verdict:type_name -> ackproxy.policy.v1.Verdict
+	15, // 7: ackproxy.policy.v1.DecideResponse.records:type_name -> ackproxy.policy.v1.RecordsWanted
+	16, // 8: ackproxy.policy.v1.RecordsWanted.ranges:type_name -> ackproxy.policy.v1.OffsetRange
+	30, // 9: ackproxy.policy.v1.ObserveRequest.outcomes:type_name -> ackproxy.policy.v1.Outcome
+	20, // 10: ackproxy.policy.v1.Request.connection:type_name -> ackproxy.policy.v1.Connection
+	21, // 11: ackproxy.policy.v1.Request.principal:type_name -> ackproxy.policy.v1.Principal
+	0,  // 12: ackproxy.policy.v1.Request.carrier:type_name -> ackproxy.policy.v1.Carrier
+	1,  // 13: ackproxy.policy.v1.Request.decoding:type_name -> ackproxy.policy.v1.Decoding
+	22, // 14: ackproxy.policy.v1.Request.problem:type_name -> ackproxy.policy.v1.Problem
+	23, // 15: ackproxy.policy.v1.Request.partitions:type_name -> ackproxy.policy.v1.Partition
+	42, // 16: ackproxy.policy.v1.Request.received:type_name -> google.protobuf.Timestamp
+	42, // 17: ackproxy.policy.v1.Connection.opened:type_name -> google.protobuf.Timestamp
+	25, // 18: ackproxy.policy.v1.Partition.ranges:type_name -> ackproxy.policy.v1.Range
+	24, // 19: ackproxy.policy.v1.Partition.acquired:type_name -> ackproxy.policy.v1.Acquisition
+	42, // 20: ackproxy.policy.v1.Acquisition.acquired:type_name -> google.protobuf.Timestamp
+	41, // 21: ackproxy.policy.v1.Acquisition.lock_left:type_name -> google.protobuf.Duration
+	2,  // 22: ackproxy.policy.v1.Range.type:type_name -> ackproxy.policy.v1.AcknowledgeType
+	27, // 23: ackproxy.policy.v1.Verdict.edits:type_name -> ackproxy.policy.v1.Edit
+	29, // 24: ackproxy.policy.v1.Verdict.replies:type_name -> ackproxy.policy.v1.ReplyEdit
+	41, // 25: ackproxy.policy.v1.Verdict.delay_forward:type_name -> google.protobuf.Duration
+	41, // 26: ackproxy.policy.v1.Verdict.delay_reply:type_name -> google.protobuf.Duration
+	3,  // 27: ackproxy.policy.v1.Verdict.close:type_name -> ackproxy.policy.v1.Close
+	2,  // 28: ackproxy.policy.v1.Edit.change:type_name -> ackproxy.policy.v1.AcknowledgeType
+	28, // 29: ackproxy.policy.v1.Edit.withhold:type_name -> ackproxy.policy.v1.Withhold
+	4,  // 30: ackproxy.policy.v1.Outcome.kind:type_name -> ackproxy.policy.v1.OutcomeKind
+	19, // 31: ackproxy.policy.v1.Outcome.request:type_name -> ackproxy.policy.v1.Request
+	31, // 32: ackproxy.policy.v1.Outcome.reply:type_name -> ackproxy.policy.v1.Reply
+	33, // 33: ackproxy.policy.v1.Outcome.decision:type_name -> ackproxy.policy.v1.Decision
+	5,  // 34: ackproxy.policy.v1.Reply.state:type_name -> ackproxy.policy.v1.ReplyState
+	41, // 35: ackproxy.policy.v1.Reply.after:type_name -> google.protobuf.Duration
+	32, // 36: ackproxy.policy.v1.Reply.partitions:type_name -> ackproxy.policy.v1.PartitionResult
+	34, // 37: ackproxy.policy.v1.Decision.partitions:type_name -> ackproxy.policy.v1.DecidedPartition
+	29, // 38: ackproxy.policy.v1.Decision.replies:type_name -> ackproxy.policy.v1.ReplyEdit
+	41, // 39: ackproxy.policy.v1.Decision.delay_forward:type_name -> google.protobuf.Duration
+	41, // 40: ackproxy.policy.v1.Decision.delay_reply:type_name -> google.protobuf.Duration
+	3,  // 41: ackproxy.policy.v1.Decision.close:type_name -> ackproxy.policy.v1.Close
+	36, // 42: ackproxy.policy.v1.Decision.trail:type_name -> ackproxy.policy.v1.Step
+	35, // 43: ackproxy.policy.v1.DecidedPartition.pieces:type_name -> ackproxy.policy.v1.Piece
+	2,  // 44: ackproxy.policy.v1.Piece.asked:type_name -> ackproxy.policy.v1.AcknowledgeType
+	2,  // 45: ackproxy.policy.v1.Piece.forwarded:type_name -> ackproxy.policy.v1.AcknowledgeType
+	41, // 46: ackproxy.policy.v1.Step.took:type_name -> google.protobuf.Duration
+	6,  // 47: ackproxy.policy.v1.Step.failed:type_name -> ackproxy.policy.v1.FailureMode
+	20, // 48: ackproxy.policy.v1.EndpointsRequest.connection:type_name -> ackproxy.policy.v1.Connection
+	21, // 49: ackproxy.policy.v1.EndpointsRequest.principal:type_name -> ackproxy.policy.v1.Principal
+	38, // 50: ackproxy.policy.v1.EndpointsRequest.nodes:type_name -> ackproxy.policy.v1.Node
+	40, // 51: ackproxy.policy.v1.EndpointsResponse.nodes:type_name -> ackproxy.policy.v1.NodeEndpoint
+	7,  // 52: ackproxy.policy.v1.PolicyService.Configure:input_type -> ackproxy.policy.v1.ConfigureRequest
+	9,  // 53: ackproxy.policy.v1.PolicyService.Decide:input_type -> ackproxy.policy.v1.DecideRequest
+	17, // 54: ackproxy.policy.v1.PolicyService.Observe:input_type -> ackproxy.policy.v1.ObserveRequest
+	37, // 55: ackproxy.policy.v1.PolicyService.Endpoints:input_type -> ackproxy.policy.v1.EndpointsRequest
+	8,  // 56: ackproxy.policy.v1.PolicyService.Configure:output_type -> ackproxy.policy.v1.ConfigureResponse
+	14, // 57: ackproxy.policy.v1.PolicyService.Decide:output_type -> ackproxy.policy.v1.DecideResponse
+	18, // 58: ackproxy.policy.v1.PolicyService.Observe:output_type -> ackproxy.policy.v1.ObserveResponse
+	39, // 59: ackproxy.policy.v1.PolicyService.Endpoints:output_type -> ackproxy.policy.v1.EndpointsResponse
+	56, // [56:60] is the sub-list for method output_type
+	52, // [52:56] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_ackproxy_policy_v1_policy_proto_init() }
@@ -2658,23 +3556,27 @@ func file_ackproxy_policy_v1_policy_proto_init() {
 	if File_ackproxy_policy_v1_policy_proto != nil {
 		return
 	}
-	file_ackproxy_policy_v1_policy_proto_msgTypes[3].OneofWrappers = []any{
+	file_ackproxy_policy_v1_policy_proto_msgTypes[5].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[6].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[7].OneofWrappers = []any{
 		(*DecideResponse_Verdict)(nil),
 		(*DecideResponse_Error)(nil),
+		(*DecideResponse_Records)(nil),
 	}
-	file_ackproxy_policy_v1_policy_proto_msgTypes[6].OneofWrappers = []any{}
-	file_ackproxy_policy_v1_policy_proto_msgTypes[13].OneofWrappers = []any{
+	file_ackproxy_policy_v1_policy_proto_msgTypes[12].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[20].OneofWrappers = []any{
 		(*Edit_Change)(nil),
 		(*Edit_Withhold)(nil),
 	}
-	file_ackproxy_policy_v1_policy_proto_msgTypes[22].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[29].OneofWrappers = []any{}
+	file_ackproxy_policy_v1_policy_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ackproxy_policy_v1_policy_proto_rawDesc), len(file_ackproxy_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   23,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,7 @@ const (
 	PolicyService_Configure_FullMethodName = "/ackproxy.policy.v1.PolicyService/Configure"
 	PolicyService_Decide_FullMethodName    = "/ackproxy.policy.v1.PolicyService/Decide"
 	PolicyService_Observe_FullMethodName   = "/ackproxy.policy.v1.PolicyService/Observe"
+	PolicyService_Endpoints_FullMethodName = "/ackproxy.policy.v1.PolicyService/Endpoints"
 )
 
 // PolicyServiceClient is the client API for PolicyService service.
@@ -52,6 +53,10 @@ type PolicyServiceClient interface {
 	Decide(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DecideRequest, DecideResponse], error)
 	// Observe tells what became of requests, in batches. Nobody waits for it.
 	Observe(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ObserveRequest, ObserveResponse], error)
+	// Endpoints asks where a client is to be told that it finds the brokers: once a connection's client is known, and again when it or the
+	// brokers change. The client waits for the answer, as long as for a decision. After an error ackproxy says what it would say without the
+	// plugin.
+	Endpoints(ctx context.Context, in *EndpointsRequest, opts ...grpc.CallOption) (*EndpointsResponse, error)
 }
 
 type policyServiceClient struct {
@@ -98,6 +103,16 @@ func (c *policyServiceClient) Observe(ctx context.Context, opts ...grpc.CallOpti
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PolicyService_ObserveClient = grpc.BidiStreamingClient[ObserveRequest, ObserveResponse]
 
+func (c *policyServiceClient) Endpoints(ctx context.Context, in *EndpointsRequest, opts ...grpc.CallOption) (*EndpointsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndpointsResponse)
+	err := c.cc.Invoke(ctx, PolicyService_Endpoints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PolicyServiceServer is the server API for PolicyService service.
 // All implementations must embed UnimplementedPolicyServiceServer
 // for forward compatibility.
@@ -112,6 +127,10 @@ type PolicyServiceServer interface {
 	Decide(grpc.BidiStreamingServer[DecideRequest, DecideResponse]) error
 	// Observe tells what became of requests, in batches. Nobody waits for it.
 	Observe(grpc.BidiStreamingServer[ObserveRequest, ObserveResponse]) error
+	// Endpoints asks where a client is to be told that it finds the brokers: once a connection's client is known, and again when it or the
+	// brokers change. The client waits for the answer, as long as for a decision. After an error ackproxy says what it would say without the
+	// plugin.
+	Endpoints(context.Context, *EndpointsRequest) (*EndpointsResponse, error)
 	mustEmbedUnimplementedPolicyServiceServer()
 }
 
@@ -130,6 +149,9 @@ func (UnimplementedPolicyServiceServer) Decide(grpc.BidiStreamingServer[DecideRe
 }
 func (UnimplementedPolicyServiceServer) Observe(grpc.BidiStreamingServer[ObserveRequest, ObserveResponse]) error {
 	return status.Error(codes.Unimplemented, "method Observe not implemented")
+}
+func (UnimplementedPolicyServiceServer) Endpoints(context.Context, *EndpointsRequest) (*EndpointsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Endpoints not implemented")
 }
 func (UnimplementedPolicyServiceServer) mustEmbedUnimplementedPolicyServiceServer() {}
 func (UnimplementedPolicyServiceServer) testEmbeddedByValue()                       {}
@@ -184,6 +206,24 @@ func _PolicyService_Observe_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PolicyService_ObserveServer = grpc.BidiStreamingServer[ObserveRequest, ObserveResponse]
 
+func _PolicyService_Endpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyServiceServer).Endpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyService_Endpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyServiceServer).Endpoints(ctx, req.(*EndpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PolicyService_ServiceDesc is the grpc.ServiceDesc for PolicyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -194,6 +234,10 @@ var PolicyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Configure",
 			Handler:    _PolicyService_Configure_Handler,
+		},
+		{
+			MethodName: "Endpoints",
+			Handler:    _PolicyService_Endpoints_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/audit"
+	"github.com/ackproxy/ackproxy/policy/dlq"
+	"github.com/ackproxy/ackproxy/policy/endpoints"
+)
+
+// builtin is a policy of ackproxy's own. One whose open is nil is not built yet.
+type builtin struct {
+	check   func(name string, config []byte) error // *policy.ConfigError, joined; starts nothing
+	decides bool
+	open    func(a *app, name string, config []byte) (opened, error)
+}
+
+// opened is what a built-in policy is, once it is opened. What is an io.Closer is closed at the end.
+type opened struct {
+	policy   policy.Policy
+	observer policy.Observer
+	maps     policy.EndpointPolicy
+}
+
+// builtins are the built-in policies by name.
+var builtins = map[string]builtin{
+	"audit":     {check: checkAudit, open: openAudit},
+	"chaos":     {decides: true},
+	"dlq":       {check: checkDLQ, decides: true, open: openDLQ},
+	"endpoints": {check: checkEndpoints, open: openEndpoints},
+}
+
+// checks are what the configuration needs of the built-in policies.
+func checks() map[string]config.Builtin {
+	all := map[string]config.Builtin{}
+	for name, b := range builtins {
+		all[name] = config.Builtin{Check: b.check, Decides: b.decides}
+	}
+	return all
+}
+
+func checkAudit(_ string, config []byte) error {
+	_, err := audit.ReadConfig(config)
+	return err
+}
+
+// openAudit makes a further audit log. Its metrics have a name that the log of the section audit cannot have.
+func openAudit(a *app, name string, config []byte) (opened, error) {
+	sinks, err := audit.ReadConfig(config)
+	if err != nil {
+		return opened{}, err
+	}
+	l := &auditLog{name: "policies." + name, sinks: sinks}
+	a.logs = append(a.logs, l)
+	return opened{observer: l}, nil
+}
+
+func checkEndpoints(name string, config []byte) error {
+	_, err := endpoints.New(name, config)
+	return err
+}
+
+func openEndpoints(_ *app, name string, config []byte) (opened, error) {
+	p, err := endpoints.New(name, config)
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{maps: p}, nil
+}
+
+func checkDLQ(_ string, config []byte) error {
+	_, err := dlq.Parse(config)
+	return err
+}
+
+// openDLQ opens the dead-letter policy, which is its own observer.
+func openDLQ(a *app, name string, config []byte) (opened, error) {
+	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: string(a.config.State.Dir), Metrics: a.metrics,
+		Notify: func(text string) { a.log.Warn().Str("policy", name).Msg(text) }})
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{policy: closingDLQ{p}, observer: p}, nil
+}
+
+// closingDLQ is an io.Closer, for closePolicies.
+type closingDLQ struct{ *dlq.Policy }
+
+// dlqEnd bounds how long letters that are being written may hold up the end.
+const dlqEnd = 5 * time.Second
+
+// Close implements io.Closer.
+func (c closingDLQ) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), dlqEnd)
+	defer cancel()
+	return c.Policy.Close(ctx)
+}

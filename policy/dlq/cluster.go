@@ -1,0 +1,157 @@
+package dlq
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Cluster is how to reach a Kafka cluster.
+type Cluster struct {
+	Bootstrap []string
+	TLS       *TLS
+	SASL      *SASL
+}
+
+// TLS says whom to trust, and who we are.
+type TLS struct{ CA, Cert, Key string } // paths of PEM files; no CA: the system's
+
+// SASL is who we are. The password's file is read for each login, so that it can change.
+type SASL struct{ Mechanism, Username, PasswordFile string }
+
+// The mechanisms.
+const (
+	mechanismPlain    = "PLAIN"
+	mechanismScram256 = "SCRAM-SHA-256"
+	mechanismScram512 = "SCRAM-SHA-512"
+)
+
+func (c *Cluster) read(r *reader) field {
+	return func(path string, raw json.RawMessage) {
+		r.object(path, raw, map[string]field{
+			"bootstrap": r.texts(&c.Bootstrap),
+			"tls": func(path string, raw json.RawMessage) {
+				c.TLS = &TLS{}
+				r.object(path, raw, map[string]field{"ca": r.text(&c.TLS.CA), "cert": r.text(&c.TLS.Cert), "key": r.text(&c.TLS.Key)})
+			},
+			"sasl": func(path string, raw json.RawMessage) {
+				c.SASL = &SASL{}
+				r.object(path, raw, map[string]field{
+					"mechanism": r.choice(func(i int) {
+						c.SASL.Mechanism = [...]string{mechanismPlain, mechanismScram256, mechanismScram512}[i]
+					}, mechanismPlain, mechanismScram256, mechanismScram512),
+					"username": r.text(&c.SASL.Username), "password_file": r.text(&c.SASL.PasswordFile)})
+			},
+		})
+		c.check(r, path)
+	}
+}
+
+func (c *Cluster) check(r *reader, path string) {
+	if len(c.Bootstrap) == 0 && path != "cluster" { // check of Config reports that one, there or not
+		r.missing(join(path, "bootstrap"), "it lists brokers as host:port")
+	}
+	for i, address := range c.Bootstrap {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			r.add(fmt.Sprintf("%s[%d]", join(path, "bootstrap"), i), fmt.Sprintf("%q is not host:port", address), "")
+		}
+	}
+	if c.TLS != nil && (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		r.add(join(path, "tls"), "cert and key belong together", "")
+	}
+	if s := c.SASL; s != nil {
+		for _, f := range [...]struct{ key, value string }{{"mechanism", s.Mechanism}, {"username", s.Username}, {"password_file", s.PasswordFile}} {
+			if f.value == "" {
+				r.missing(join(path, "sasl."+f.key), "sasl needs it")
+			}
+		}
+	}
+}
+
+const (
+	dialTimeout  = 5 * time.Second
+	retryBackoff = 50 * time.Millisecond // the first; it doubles
+	maxBackoff   = time.Second
+	metadataAge  = 100 * time.Millisecond // the least between two looks: a topic that was just made is wanted soon
+)
+
+// Options are what every client of the cluster has.
+func (c *Cluster) Options() ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Bootstrap...), kgo.ClientID("ackproxy-dlq"), kgo.DialTimeout(dialTimeout), kgo.MetadataMinAge(metadataAge),
+		kgo.DisableClientMetrics(), kgo.RetryBackoffFn(func(tries int) time.Duration { return min(retryBackoff<<min(tries, 6), maxBackoff) }),
+	}
+	if c.TLS != nil {
+		config, err := c.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
+	if c.SASL != nil {
+		if _, err := c.SASL.password(); err != nil {
+			return nil, err
+		}
+		opts = append(opts, c.SASL.option())
+	}
+	return opts, nil
+}
+
+func (t *TLS) config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("tls.ca: there is no certificate in " + t.CA)
+		}
+	}
+	if t.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+func (s *SASL) option() kgo.Opt {
+	if s.Mechanism == mechanismPlain {
+		return kgo.SASL(plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := s.password()
+			return plain.Auth{User: s.Username, Pass: password}, err
+		}))
+	}
+	auth := func(context.Context) (scram.Auth, error) {
+		password, err := s.password()
+		return scram.Auth{User: s.Username, Pass: password}, err
+	}
+	if s.Mechanism == mechanismScram256 {
+		return kgo.SASL(scram.Sha256(auth))
+	}
+	return kgo.SASL(scram.Sha512(auth))
+}
+
+// password reads the file; a line end behind the password is not part of it.
+func (s *SASL) password() (string, error) {
+	b, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("sasl.password_file: %w", err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}

@@ -1,0 +1,243 @@
+package dlq
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+	"github.com/ackproxy/ackproxy/policy/dlq/spool"
+)
+
+// down makes the cluster refuse all produce requests until the returned function is called.
+func (r *rig) down(err *kerr.Error) (up func()) {
+	return r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: err, Count: -1}).Remove
+}
+
+// ways are what can be wrong with a dead-letter topic.
+var ways = map[string]func(r *rig) (up func()){
+	"down": func(r *rig) func() { return r.down(kerr.NotEnoughReplicas) },
+	"silent": func(r *rig) func() {
+		var over atomic.Bool
+		r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+			r.cluster.KeepControl()
+			return nil, nil, !over.Load() // handled, without an answer
+		})
+		return func() { over.Store(true) }
+	},
+	"not authorised": func(r *rig) func() { return r.down(kerr.TopicAuthorizationFailed) },
+	"no topic": func(r *rig) func() {
+		r.config["topic"] = "dlq.missing"
+		return func() { r.policy.senders[""].create = &Create{Partitions: 3, Replication: 1, Retention: time.Hour} }
+	},
+}
+
+func TestSpool(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			up := way(r)
+			r.start(nil)
+			r.keep(4)
+			v := r.decide(r.request(5, reject(0, 1), accept(2, 2)))
+			if len(v.Edits) != 0 || !strings.HasPrefix(v.Reason, "dead letters: 2 spooled") {
+				t.Fatalf("verdict %+v", v)
+			}
+			// What comes next for the topic does not wait for it, and keeps its place.
+			v = r.decide(r.request(5, reject(3, 3)))
+			if len(v.Edits) != 0 || !strings.HasPrefix(v.Reason, "dead letters: 1 spooled") {
+				t.Fatalf("the second verdict %+v", v)
+			}
+			if s := r.spool(); len(s) != 3 {
+				t.Fatalf("%d entries in the spool", len(s))
+			}
+			if name == "no topic" {
+				return // somebody has to make it
+			}
+			up()
+			seen := r.distinct("dlq.orders", 3)
+			if want := r.ids(0, 1, 3); !slices.Equal(seen, want) {
+				t.Errorf("dead letters %v instead of %v", seen, want)
+			}
+			until(t, "the spool is empty", func() bool { return len(r.spool()) == 0 })
+		})
+	}
+}
+
+func TestSpoolSurvivesRestart(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	r.start(nil)
+	r.keep(3)
+	r.decide(r.request(5, reject(0, 2)))
+	if err := r.policy.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.spool()); n != 3 {
+		t.Fatalf("%d entries in the spool", n)
+	}
+	up()
+	r.start(nil)
+	if got, want := r.distinct("dlq.orders", 3), r.ids(0, 1, 2); !slices.Equal(got, want) {
+		t.Errorf("dead letters %v instead of %v", got, want)
+	}
+	until(t, "the spool is empty", func() bool { return len(r.spool()) == 0 })
+}
+
+func TestFailureModes(t *testing.T) {
+	change := func(first, last int64) policy.Edit {
+		return policy.Edit{Partition: 1, First: first, Last: last, Action: policy.Change, Type: policy.Release}
+	}
+	withhold := policy.Edit{Partition: 1, First: 0, Last: 9, Action: policy.Withhold, ErrorCode: 56}
+	all := []policy.Range{accept(0, 2), reject(3, 4), accept(5, 9)}
+	for _, c := range []struct {
+		name    string
+		modes   []string
+		count   int16
+		request []policy.Range
+		edits   []policy.Edit
+		close   policy.Close
+	}{
+		{"release below the limit", []string{"release", "withhold"}, 4, all, []policy.Edit{change(3, 4)}, 0},
+		{"release at the limit", []string{"release", "withhold"}, 5, all, []policy.Edit{withhold}, 0},
+		{"release of an unknown count", []string{"release", "withhold"}, 0, all, []policy.Edit{withhold}, 0},
+		{"a release at the limit is not released", []string{"release", "withhold"}, 5, []policy.Range{accept(0, 2), release(3, 9)}, []policy.Edit{withhold}, 0},
+		{"withhold", []string{"withhold"}, 1, all, []policy.Edit{withhold}, 0},
+		{"forward", []string{"forward"}, 5, all, nil, 0},
+		{"close", []string{"close"}, 1, all, nil, policy.CloseBefore},
+		{"a spool that is full", []string{"spool", "release", "close"}, 2, all, []policy.Edit{change(3, 4)}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.down(kerr.NotEnoughReplicas)
+			r.keep(10)
+			if c.modes[0] == "spool" {
+				block(t, SpoolDir(r.state, "dlq"))
+			}
+			r.start(map[string]any{"on_failure": c.modes, "budget": "50ms"})
+			v := r.decide(r.request(c.count, c.request...))
+			for i := range v.Edits {
+				if v.Edits[i].Reason == "" {
+					t.Error("an edit without a reason")
+				}
+				v.Edits[i].Reason, v.Edits[i].TopicID = "", codecZero
+			}
+			if !slices.Equal(v.Edits, c.edits) || v.Close != c.close || v.Reason == "" {
+				t.Errorf("verdict %+v", v)
+			}
+		})
+	}
+}
+
+// block makes a spool in a directory impossible.
+func block(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockedSpool(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	other, err := spool.Open(SpoolDir(r.state, "dlq"), spool.Options{MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(map[string]any{"budget": "50ms"})
+	r.keep(1)
+	if !r.notices.has("another process has the spool") {
+		t.Error("nobody was told")
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold {
+		t.Errorf("verdict %+v", v)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the spool is open", r.policy.spoolOpen)
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 0 {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	for _, size := range []int{200, 2 << 20} { // one that shares its batch, one that is alone
+		for _, c := range []struct{ mode, fate string }{{"headers_only", "3 produced"}, {"on_failure", "2 produced, 1 withheld"}} {
+			r := newRig(t)
+			r.cluster.ControlKey(int16(kmsg.Produce), func(q kmsg.Request) (kmsg.Response, error, bool) {
+				r.cluster.KeepControl()
+				return refuseAbove(q.(*kmsg.ProduceRequest), 1100)
+			})
+			r.start(map[string]any{"too_large": c.mode, "on_failure": []string{"spool", "withhold"}})
+			r.keep(3)
+			big := r.kept[1]
+			big.Value = incompressible(max(size, 1200))
+			r.kept[1] = big
+			v := r.decide(r.request(5, reject(0, 2)))
+			if !strings.HasPrefix(v.Reason, "dead letters: "+c.fate) {
+				t.Errorf("%s, %d bytes: %q", c.mode, size, v.Reason)
+			}
+			if c.mode == "on_failure" {
+				continue
+			}
+			for _, l := range r.letters("dlq.orders", 3) {
+				if big := header(l, "__dlq.errors.offset") == "1"; big != (header(l, letter.HeaderPayload) == "unavailable") || big != (l.Value == nil) {
+					t.Errorf("%d bytes: %v", size, l.Headers)
+				}
+			}
+		}
+	}
+}
+
+// refuseAbove answers a request with a batch of more bytes as a broker does for its topic's max.message.bytes.
+func refuseAbove(q *kmsg.ProduceRequest, limit int) (kmsg.Response, error, bool) {
+	answer := q.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range q.Topics {
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			if len(p.Records) <= limit {
+				return nil, nil, false
+			}
+			one := kmsg.NewProduceResponseTopicPartition()
+			one.Partition, one.ErrorCode = p.Partition, kerr.MessageTooLarge.Code
+			topic.Partitions = append(topic.Partitions, one)
+		}
+		answer.Topics = append(answer.Topics, topic)
+	}
+	return answer, nil, true
+}
+
+// spool are the letters that wait.
+func (r *rig) spool() []letter.Record {
+	r.t.Helper()
+	var all []letter.Record
+	err := spool.Read(SpoolDir(r.state, "dlq"), func(_ string, e spool.Entry) error {
+		one, err := letter.Decode(e.Data)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return all
+}
+
+// ids are those of letters from partition 1 of the topic orders.
+func (r *rig) ids(offsets ...int64) []string {
+	var all []string
+	for _, o := range offsets {
+		l := letter.Letter{Group: "g1", TopicID: r.topic, Partition: 1, Offset: o}
+		all = append(all, l.ID())
+	}
+	return all
+}

@@ -1,0 +1,213 @@
+package dlq
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// settings are a cluster's, by resource: "group", "broker" or "topic" and the name, and setting.
+type settings map[kmsg.ConfigResourceType]map[string]map[string]string
+
+// describe answers DescribeConfigs with them. What is not there has no settings; a topic that is not there does not exist.
+func (r *rig) describe(s settings) {
+	r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		answer := q.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, one := range q.(*kmsg.DescribeConfigsRequest).Resources {
+			got := kmsg.NewDescribeConfigsResponseResource()
+			got.ResourceType, got.ResourceName = one.ResourceType, one.ResourceName
+			name := one.ResourceName
+			if one.ResourceType == kmsg.ConfigResourceTypeBroker {
+				name = ""
+			}
+			values, there := s[one.ResourceType][name]
+			if !there && one.ResourceType == kmsg.ConfigResourceTypeTopic {
+				got.ErrorCode = kerr.UnknownTopicOrPartition.Code
+			}
+			for k, v := range values {
+				c := kmsg.NewDescribeConfigsResponseResourceConfig()
+				c.Name, c.Value = k, &v
+				got.Configs = append(got.Configs, c)
+			}
+			answer.Resources = append(answer.Resources, got)
+		}
+		return answer, nil, true
+	})
+}
+
+// finalize sets the level of share.version.
+func (r *rig) finalize(level int16) {
+	r.cluster.ControlKey(int16(kmsg.ApiVersions), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		if q.(*kmsg.ApiVersionsRequest).ClientSoftwareVersion != "dlq" { // kgo's own, for a connection
+			return nil, nil, false
+		}
+		answer := q.ResponseKind().(*kmsg.ApiVersionsResponse)
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		f.Name, f.MinVersionLevel, f.MaxVersionLevel = shareFeature, level, level
+		answer.FinalizedFeatures = append(answer.FinalizedFeatures, f)
+		return answer, nil, true
+	})
+}
+
+func TestStandDown(t *testing.T) {
+	group := func(topic string) map[string]string { return map[string]string{keyQueueTopic: topic} }
+	allowed := map[string]map[string]string{"dlq.g": {keyQueueAllow: "true"}, "plain": {keyQueueAllow: "true"}, "orders": {keyQueueAllow: "true"}}
+	for _, c := range []struct {
+		name   string
+		level  int16
+		group  map[string]string
+		broker map[string]string
+		topics map[string]map[string]string
+		config string
+		down   bool
+		notice string
+	}{
+		{"on and effective", 2, group("dlq.g"), nil, allowed, "when_effective", true, "is set and works"},
+		{"never", 2, group("dlq.g"), nil, allowed, "never", false, "is set and works"},
+		{"off", 2, group(""), nil, allowed, "when_effective", false, ""},
+		{"no topic", 2, group("dlq.g"), nil, nil, "when_effective", false, "there is no such topic"},
+		{"no topic, made by the broker", 2, group("dlq.g"), map[string]string{keyQueueAuto: "true"}, nil, "when_effective", true, "works"},
+		{"no prefix", 2, group("plain"), nil, allowed, "when_effective", false, `does not begin with "dlq."`},
+		{"another prefix", 2, group("plain"), map[string]string{keyQueuePrefix: "pl"}, allowed, "when_effective", true, "works"},
+		{"no flag", 2, group("dlq.g"), nil, map[string]map[string]string{"dlq.g": {}}, "when_effective", false, keyQueueAllow},
+		{"the level", 1, group("dlq.g"), nil, allowed, "when_effective", false, "share.version is finalized at 1"},
+		{"the source itself", 2, group("orders"), map[string]string{keyQueuePrefix: ""}, allowed, "when_effective", false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.describe(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": c.group}, kmsg.ConfigResourceTypeBroker: {"": c.broker},
+				kmsg.ConfigResourceTypeTopic: c.topics})
+			r.finalize(c.level)
+			r.start(map[string]any{"source": r.address(), "stand_down": c.config})
+			r.keep(1)
+			v := r.decide(r.request(1, reject(0, 0)))
+			if down := strings.HasPrefix(v.Reason, "the broker"); down != c.down || !down && v.Reason != "dead letters: 1 produced" {
+				t.Errorf("verdict %+v", v)
+			}
+			if !r.notices.has(c.notice) {
+				t.Errorf("notices %q", r.notices.all)
+			}
+		})
+	}
+}
+
+func TestGroupSettings(t *testing.T) {
+	group, broker := map[string]string{keyGroupLimit: "3", keyGroupLock: "20000"}, map[string]string{keyBrokerLimit: "7", keyBrokerLock: "40000"}
+	for name, c := range map[string]struct {
+		settings settings
+		limit    int
+		lock     time.Duration
+	}{
+		"group":         {settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": group}, kmsg.ConfigResourceTypeBroker: {"": broker}}, 3, 20 * time.Second},
+		"broker":        {settings{kmsg.ConfigResourceTypeBroker: {"": broker}}, 7, 40 * time.Second},
+		"configuration": {nil, 4, 10 * time.Second},
+	} {
+		r := newRig(t)
+		r.describe(c.settings)
+		r.start(map[string]any{"source": r.address(), "group": map[string]any{"delivery_limit": 4, "lock": "10s"}})
+		if g := r.policy.groups.get(t.Context(), "g1"); g.limit != c.limit || g.lock != c.lock {
+			t.Errorf("%s: limit %d, lock %v", name, g.limit, g.lock)
+		}
+	}
+}
+
+// TestGroupSettingsUnreadable does the work with what the configuration says.
+func TestGroupSettingsUnreadable(t *testing.T) {
+	r := newRig(t)
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	r.start(map[string]any{"source": r.address()})
+	r.keep(1)
+	if v := r.decide(r.request(1, reject(0, 0))); v.Reason != "dead letters: 1 produced" {
+		t.Errorf("verdict %+v", v)
+	}
+	if g := r.policy.groups.known("g1"); g.limit != 5 {
+		t.Errorf("limit %d", g.limit)
+	}
+}
+
+// TestReleaseAtTheLimit uses the group's own limit.
+func TestReleaseAtTheLimit(t *testing.T) {
+	for limit, text := range map[int]string{2: "dead letters: 2 produced", 3: ""} {
+		for _, on := range [][]string{{"reject", "release_at_limit"}, {"reject"}} {
+			r := newRig(t)
+			r.describe(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: strconv.Itoa(limit)}}})
+			r.start(map[string]any{"source": r.address(), "on": on})
+			r.keep(3)
+			want := text
+			if len(on) == 1 {
+				want = ""
+			}
+			if v := r.decide(r.request(2, release(0, 1), accept(2, 2))); v.Reason != want || len(v.Edits) > 0 {
+				t.Errorf("limit %d, on %v: verdict %+v", limit, on, v)
+			}
+			if want == "" {
+				continue
+			}
+			for _, l := range r.letters("dlq.orders", 2) {
+				if header(l, "ackproxy.dlq.reason") != "release_at_limit" || header(l, "__dlq.errors.message") != "Offset delivery count exceeded the threshold." {
+					t.Errorf("headers %v", l.Headers)
+				}
+			}
+		}
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	for _, open := range []string{"release", "pass"} {
+		r := newRig(t)
+		now := time.Now()
+		r.start(map[string]any{"breaker": map[string]any{"rate": 2, "window": "1s", "probe": "5s", "open": open}})
+		r.policy.deps.Now = func() time.Time { return now }
+		r.keep(10)
+		step := func(after time.Duration, count int16, want string, edits int) {
+			t.Helper()
+			now = now.Add(after)
+			if v := r.decide(r.request(count, reject(0, 1))); !strings.HasPrefix(v.Reason, want) || len(v.Edits) != edits {
+				t.Errorf("%s: verdict %+v instead of %q", open, v, want)
+			}
+		}
+		held, edits := "dead letters: 2 released", 1
+		if open == "pass" {
+			held, edits = "dead letters: 2 forwarded", 0
+		}
+		step(0, 1, "dead letters: 2 produced", 0)
+		step(0, 1, held, edits)
+		if r.policy.brakes.opened() != 1 || !r.notices.has("the breaker opened") {
+			t.Errorf("%s: %d open, notices %q", open, r.policy.brakes.opened(), r.notices.all)
+		}
+		if open == "release" {
+			step(0, 5, "dead letters: 2 produced", 0) // at the limit, a Release would lose them
+		}
+		step(2*time.Second, 1, held, edits) // too early for a probe
+		step(4*time.Second, 1, "dead letters: 2 produced", 0)
+		if r.policy.brakes.opened() != 0 || !r.notices.has("the breaker closed") {
+			t.Errorf("%s: the probe did not close it", open)
+		}
+	}
+}
+
+func TestBreakerStaysOpen(t *testing.T) {
+	c := &Breaker{Rate: 10, Window: time.Second, Probe: 5 * time.Second}
+	now := time.Now()
+	b := &breaker{start: now}
+	for i := range 200 { // 20 a second for ten seconds
+		if b.take(c, now, 1); b.open != (i >= 10) {
+			t.Fatalf("after %d: open is %v", i+1, b.open)
+		}
+		now = now.Add(50 * time.Millisecond)
+	}
+	for range 100 { // 5 a second
+		b.take(c, now, 1)
+		now = now.Add(200 * time.Millisecond)
+	}
+	if b.open {
+		t.Error("still open")
+	}
+}

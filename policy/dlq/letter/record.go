@@ -1,0 +1,139 @@
+package letter
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// Record is a dead letter ready to be produced, and where to.
+type Record struct {
+	Cluster   string // its name in the configuration; empty is the policy's own
+	Topic     string
+	Partition int32 // of the source; the target's is this modulo the target's number of partitions
+	Timestamp int64 // milliseconds since 1970; 0 stands for the time of producing
+
+	Key, Value []byte // nil is null
+	Headers    []policy.RecordHeader
+}
+
+const recordFormat = 1 // the first byte; a later format gets another
+
+// errRecord says that bytes are not what Append writes.
+var errRecord = errors.New("not a dead letter of a known format")
+
+// Append appends the record in the form that a spool keeps.
+func (r *Record) Append(to []byte) []byte {
+	to = append(to, recordFormat)
+	to = appendBytes(to, []byte(r.Cluster))
+	to = appendBytes(to, []byte(r.Topic))
+	to = binary.AppendVarint(to, int64(r.Partition))
+	to = binary.AppendVarint(to, r.Timestamp)
+	to = appendBytes(to, r.Key)
+	to = appendBytes(to, r.Value)
+	to = binary.AppendUvarint(to, uint64(len(r.Headers)))
+	for _, h := range r.Headers {
+		to = appendBytes(to, []byte(h.Key))
+		to = appendBytes(to, h.Value)
+	}
+	return to
+}
+
+// Size is at least what Append appends, in bytes.
+func (r *Record) Size() int {
+	const perField = binary.MaxVarintLen64
+	n := 1 + 8*perField + len(r.Cluster) + len(r.Topic) + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 2*perField + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// Decode reads what Append wrote, all of it. Key, value and header values are views of b.
+func Decode(b []byte) (Record, error) {
+	if len(b) == 0 || b[0] != recordFormat {
+		return Record{}, errRecord
+	}
+	d := decoder{rest: b[1:]}
+	r := Record{Cluster: string(d.bytes()), Topic: string(d.bytes())}
+	r.Partition, r.Timestamp = int32(d.varint()), d.varint()
+	r.Key, r.Value = d.bytes(), d.bytes()
+	count := d.uvarint()
+	if count > uint64(len(d.rest))/2 { // each takes two bytes at least
+		return Record{}, errRecord
+	}
+	for range count {
+		r.Headers = append(r.Headers, policy.RecordHeader{Key: string(d.bytes()), Value: d.bytes()})
+	}
+	if d.bad || len(d.rest) > 0 {
+		return Record{}, errRecord
+	}
+	return r, nil
+}
+
+// appendBytes writes the length plus one, 0 for nil, and the bytes.
+func appendBytes(to, b []byte) []byte {
+	if b == nil {
+		return append(to, 0)
+	}
+	return append(binary.AppendUvarint(to, uint64(len(b))+1), b...)
+}
+
+// decoder reads fields; once bad it reads zeros.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.uvarint()
+	if n == 0 {
+		return nil
+	}
+	if n--; n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+// Strip leaves out the payload: key, value and the original headers, all that are not ours.
+func (r *Record) Strip(why string) {
+	r.Key, r.Value = nil, nil
+	ours := r.Headers[:0:0]
+	for _, h := range r.Headers {
+		switch {
+		case !written[h.Key]:
+			continue
+		case h.Key == HeaderPayload:
+			ours = append(ours, policy.RecordHeader{Key: HeaderPayload, Value: []byte(Unavailable)},
+				policy.RecordHeader{Key: HeaderMissing, Value: []byte(why)})
+			continue
+		}
+		ours = append(ours, h)
+	}
+	r.Headers = ours
+}

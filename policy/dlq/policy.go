@@ -1,0 +1,212 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+)
+
+// Deps are what the policy needs from the program it runs in.
+type Deps struct {
+	StateDir string                // the spool is below it
+	Metrics  prometheus.Registerer // nil keeps the metrics to the policy
+	// Notify is told what an operator should know, in a sentence: a group whose broker-side settings do not work, a spool that cannot be
+	// used, a breaker that opens. It is told of changes only. nil: nobody.
+	Notify func(string)
+	Now    func() time.Time // nil is time.Now
+}
+
+// Policy writes records to dead-letter topics before their Reject goes on.
+type Policy struct {
+	name    string
+	config  Config
+	deps    Deps
+	metrics *metrics
+
+	senders map[string]*sender // by the cluster's name; "" is the policy's own
+	source  *source            // nil: not configured
+	room    *room
+	store   *store // nil: the configuration does not want a spool
+	groups  *groups
+	brakes  *breakers
+	reasons *reasons
+	last    *lastDeliveries
+
+	draining sync.Map // names of queues that are being delivered
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+var (
+	_ policy.Policy   = (*Policy)(nil)
+	_ policy.Observer = (*Policy)(nil)
+)
+
+// New makes the policy from its configuration, in JSON. Mistakes in it are joined, each a *policy.ConfigError. Brokers are not asked for
+// anything yet: one that is down keeps nobody from starting. Close ends what New begins; ctx does not.
+func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, error) {
+	c, err := Parse(config)
+	if err != nil {
+		return nil, err
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Notify == nil {
+		deps.Notify = func(string) {}
+	}
+	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender)}
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := p.open(); err != nil {
+		return nil, errors.Join(err, p.Close(ctx))
+	}
+	return p, nil
+}
+
+// open makes the parts, in the order that they need each other.
+func (p *Policy) open() (err error) {
+	c := &p.config
+	p.metrics = newMetrics(p)
+	for name, cluster := range c.all() {
+		if p.senders[name], err = newSender(&cluster, c); err != nil {
+			delete(p.senders, name)
+			return &policy.ConfigError{Key: clusterKey(name), Problem: err.Error()}
+		}
+	}
+	if c.Source != nil {
+		if p.source, err = newSource(c.Source, c.Memory); err != nil {
+			return &policy.ConfigError{Key: "source", Problem: err.Error()}
+		}
+	}
+	p.groups, p.brakes, p.last = newGroups(p), newBreakers(p), newLastDeliveries(p)
+	if p.reasons, err = newReasons(c.Reasons); err != nil {
+		return &policy.ConfigError{Key: "reasons.listen", Problem: err.Error()}
+	}
+	p.openSpool()
+	return p.metrics.register(p.deps.Metrics)
+}
+
+// all are the clusters that letters may go to.
+func (c *Config) all() map[string]Cluster {
+	all := map[string]Cluster{"": c.Cluster}
+	for name, cluster := range c.Clusters {
+		all[name] = cluster
+	}
+	return all
+}
+
+func clusterKey(name string) string {
+	if name == "" {
+		return "cluster"
+	}
+	return "clusters." + name
+}
+
+// Close gives up on what is being produced, and waits for all that the policy began. What the spool has stays there.
+func (p *Policy) Close(context.Context) error {
+	p.cancel()
+	for _, s := range p.senders {
+		s.close()
+	}
+	if p.source != nil {
+		p.source.client.Close()
+	}
+	err := p.reasons.close()
+	p.running.Wait()
+	err = errors.Join(err, p.closeSpool())
+	p.metrics.close()
+	return err
+}
+
+// Name is the policy's in the chain.
+func (p *Policy) Name() string { return p.name }
+
+// spoolTime is how much longer than its budget a decision may take, because a letter that was not produced in time goes to the spool.
+const spoolTime = 2 * time.Second
+
+// Traits say that it waits, for how long, and that it wants records.
+func (p *Policy) Traits() policy.Traits {
+	return policy.Traits{Waits: true, Budget: p.config.Budget + spoolTime, Records: true}
+}
+
+// Decide forwards the request when all records that it rejects are dead-lettered, and does what the configuration says about those that are
+// not. The wait has a budget: all that the client does on the connection waits as well.
+func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict, error) {
+	if !p.config.wanted(r) {
+		return policy.Verdict{}, nil
+	}
+	if r.Carrier == policy.TxnShareAcknowledge { // takes effect at the commit only, which this policy does not see
+		p.metrics.transactional.Inc()
+		return policy.Verdict{Reason: "in a transaction: not dead-lettered"}, nil
+	}
+	w := &work{policy: p, request: r, began: p.deps.Now(), all: ctx, group: p.groups.get(ctx, string(r.GroupID))}
+	if w.parts = p.config.collect(r, w.group); len(w.parts) == 0 {
+		return policy.Verdict{}, nil
+	}
+	if p.config.StandDown {
+		if w.parts = p.leave(w.parts, w.group); len(w.parts) == 0 {
+			return policy.Verdict{Reason: "the broker dead-letters for this group"}, nil
+		}
+	}
+	if p.brakes.open(w) {
+		return w.braked(ctx), nil
+	}
+	return w.decide(ctx), nil
+}
+
+// decide dead-letters all, and says what is to happen.
+func (w *work) decide(ctx context.Context) policy.Verdict {
+	budget := min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+	limited, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	w.deliver(limited)
+	w.save(ctx)
+	return w.verdict()
+}
+
+// address finds a letter's target and makes the record that goes there.
+func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
+	cluster, topic, err := p.config.route(l)
+	if err != nil {
+		return err
+	}
+	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
+	if s := l.Source; s != nil {
+		r.Key, r.Value = s.Key, s.Value
+		if p.config.OriginalTimestamp {
+			r.Timestamp = s.Timestamp
+		}
+	}
+	return nil
+}
+
+// tooLarge leaves the payload out, where the configuration wants that and it is not done yet; else it returns why the letter cannot be written.
+func (p *Policy) tooLarge(it *item, err error) error {
+	if p.config.TooLargeFails || it.letter.Source == nil {
+		it.final = true
+		return fmt.Errorf("too large: %w", err)
+	}
+	it.letter.Strip("the record is too large for the dead-letter topic")
+	return p.address(&it.letter, &it.record)
+}
+
+func tooLarge(err error) bool { return errors.Is(err, kerr.MessageTooLarge) }
+
+// auditRef is what to look for in the audit log.
+func auditRef(r *policy.Request) string {
+	if r.Conn == nil {
+		return ""
+	}
+	return r.Conn.ID + "/" + strconv.Itoa(int(r.CorrelationID))
+}

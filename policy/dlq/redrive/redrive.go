@@ -1,0 +1,343 @@
+package redrive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+)
+
+// Options say what is redriven.
+type Options struct {
+	Client  []kgo.Opt // how to reach the cluster
+	Topic   string    // dead letters
+	To      string    // another topic than each letter's own
+	Group   string    // whose committed offsets are the position; empty: made of topic, filter and To
+	Filter  Filter
+	Rate    int // records a second at most; 0 is no limit
+	MaxHops int // letters of more hops stay; 0 is no limit
+	DryRun  bool
+
+	Progress func(done, total int64) // offsets of the dead-letter topic
+	Now      func() time.Time        // nil is time.Now
+}
+
+// Result is what a redrive did, or would do.
+type Result struct {
+	Topic     string         `json:"topic"`
+	Group     string         `json:"group"`
+	DryRun    bool           `json:"dry_run"`
+	Read      int64          `json:"read"`
+	Redriven  int64          `json:"redriven"`
+	To        map[string]int `json:"to"` // by topic
+	Filtered  int64          `json:"filtered"`
+	Skipped   Skipped        `json:"skipped"`
+	Done      bool           `json:"done"` // all that was there at the beginning is behind us
+	Remaining int64          `json:"remaining"`
+}
+
+// Skipped is what could not be redriven, or was not to be. The position is past it.
+type Skipped struct {
+	Hops      int64 `json:"hops"`       // more than allowed
+	NoPayload int64 `json:"no_payload"` // there are only headers
+	NoTopic   int64 `json:"no_topic"`   // nothing says where it came from, or that topic is gone
+	NoLetter  int64 `json:"no_letter"`  // another record
+}
+
+func (r *Result) add(o *Result) {
+	r.Read += o.Read
+	r.Redriven += o.Redriven
+	r.Filtered += o.Filtered
+	r.Skipped.Hops += o.Skipped.Hops
+	r.Skipped.NoPayload += o.Skipped.NoPayload
+	r.Skipped.NoTopic += o.Skipped.NoTopic
+	r.Skipped.NoLetter += o.Skipped.NoLetter
+	for topic, n := range o.To {
+		r.To[topic] += n
+	}
+}
+
+// run is one call of Run.
+type run struct {
+	Options
+	result     Result
+	partitions map[string]int // of target topics, -1 where there is none
+	admin      *kadm.Client
+	begun      time.Time
+}
+
+// Run redrives what the topic has now. When it is interrupted, by ctx too, another run of the same group goes on where it ended. Two runs of one
+// group at the same time are not possible: the later one ends the earlier.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Group == "" {
+		o.Group = groupOf(o)
+	}
+	r := &run{Options: o, partitions: make(map[string]int), begun: time.Now(),
+		result: Result{Topic: o.Topic, Group: o.Group, DryRun: o.DryRun, To: map[string]int{}}}
+	if o.To == o.Topic {
+		return r.result, fmt.Errorf("%s: a topic cannot be redriven to itself", o.Topic)
+	}
+	cl, err := kgo.NewClient(o.Client...)
+	if err != nil {
+		return r.result, err
+	}
+	defer cl.Close()
+	r.admin = kadm.NewClient(cl)
+	committed, err := r.admin.FetchOffsets(ctx, o.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return r.result, fmt.Errorf("fetch the offsets of group %s: %w", o.Group, err)
+	}
+	if o.DryRun {
+		err = r.look(ctx, committed)
+	} else {
+		err = r.move(ctx, committed)
+	}
+	return r.result, err
+}
+
+// groupOf names a position. Another filter, or another target, is another redrive, with a position of its own.
+func groupOf(o Options) string {
+	name := "ackproxy-redrive." + o.Topic
+	if extra := o.Filter.String() + "\n" + o.To; extra != "\n" {
+		sum := sha256.Sum256([]byte(extra))
+		name += "." + hex.EncodeToString(sum[:6])
+	}
+	return name
+}
+
+// look counts what move would do.
+func (r *run) look(ctx context.Context, committed kadm.OffsetResponses) error {
+	reader, err := newReader(ctx, r.Client, []string{r.Topic}, committed)
+	if err != nil {
+		return err
+	}
+	defer reader.client.Close()
+	for !reader.positions.reached() {
+		records, err := reader.poll(ctx)
+		if err != nil {
+			return err
+		}
+		_, counts, err := r.choose(ctx, records, reader.positions)
+		if err != nil {
+			return err
+		}
+		r.result.add(&counts)
+		r.progress(reader.positions)
+	}
+	r.result.Done = true
+	return nil
+}
+
+// move reads and produces, a transaction for each batch that is read.
+func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
+	positions, err := spans(ctx, r.admin, []string{r.Topic}, committed)
+	if err != nil {
+		return err
+	}
+	_, total := positions.done()
+	r.result.Remaining = total
+	if positions.reached() {
+		r.result.Done = true
+		return nil
+	}
+	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
+		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for !positions.reached() {
+		if err := r.transaction(ctx, s, positions); err != nil {
+			return err
+		}
+		done, total := positions.done()
+		r.result.Remaining = total - done
+		r.progress(positions)
+		if err := r.pace(ctx); err != nil {
+			return err
+		}
+	}
+	r.result.Done = true
+	return nil
+}
+
+// transactionTime is after how long a broker gives up on a transaction whose redrive is gone. A redrive that begins anew does not wait for it.
+const transactionTime = time.Minute
+
+// transaction moves one batch, or none of it.
+func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, positions positions) error {
+	most := batch
+	if r.Rate > 0 {
+		most = min(most, r.Rate)
+	}
+	read, err := records(ctx, s.PollRecords, most)
+	if err != nil {
+		return err
+	}
+	if err := s.Begin(); err != nil {
+		return fmt.Errorf("begin a transaction: %w", err)
+	}
+	before := positions.copy()
+	out, counts, err := r.choose(ctx, read, positions)
+	if err == nil && len(out) > 0 {
+		err = s.ProduceSync(ctx, out...).FirstErr()
+	}
+	ending := context.WithoutCancel(ctx)
+	committed, endErr := s.End(ending, kgo.TransactionEndTry(err == nil))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil:
+		err = fmt.Errorf("produce: %w", err)
+	case endErr != nil:
+		err = fmt.Errorf("commit: %w", endErr)
+	}
+	if errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) {
+		err = fmt.Errorf("another redrive of group %s has begun, and goes on with it: %w", r.Group, err)
+	}
+	if err != nil || !committed { // it is read once more after a rebalance
+		before.restore(positions)
+		return err
+	}
+	r.result.add(&counts)
+	return nil
+}
+
+func (p positions) copy() positions {
+	c := make(positions, len(p))
+	for at, s := range p {
+		one := *s
+		c[at] = &one
+	}
+	return c
+}
+
+func (p positions) restore(to positions) {
+	for at, s := range p {
+		*to[at] = *s
+	}
+}
+
+// choose makes the records to produce of those that were read.
+func (r *run) choose(ctx context.Context, read []*kgo.Record, positions positions) ([]*kgo.Record, Result, error) {
+	counts := Result{To: map[string]int{}}
+	var out []*kgo.Record
+	for _, rec := range read {
+		if !positions.take(rec) {
+			continue
+		}
+		counts.Read++
+		info, is := infoOf(rec)
+		switch {
+		case !is:
+			counts.Skipped.NoLetter++
+			continue
+		case !r.Filter.Match(&info, r.Now()):
+			counts.Filtered++
+			continue
+		case info.Payload == letter.Unavailable || info.Payload == "" && rec.Key == nil && rec.Value == nil:
+			counts.Skipped.NoPayload++
+			continue
+		case r.MaxHops > 0 && info.Hops > r.MaxHops:
+			counts.Skipped.Hops++
+			continue
+		}
+		again, err := r.again(ctx, rec, &info)
+		if err != nil {
+			return nil, counts, err
+		}
+		if again == nil {
+			counts.Skipped.NoTopic++
+			continue
+		}
+		counts.Redriven++
+		counts.To[again.Topic]++
+		out = append(out, again)
+	}
+	return out, counts, nil
+}
+
+// again is the record as it is to be produced: as it was, with the letter's id and hops, so that they are counted on if it is rejected once
+// more. It is nil where there is no topic for it.
+func (r *run) again(ctx context.Context, rec *kgo.Record, info *letter.Info) (*kgo.Record, error) {
+	topic := r.To
+	if topic == "" {
+		topic = info.Topic
+	}
+	n, err := r.partitionsOf(ctx, topic)
+	if n <= 0 || err != nil {
+		return nil, err
+	}
+	again := &kgo.Record{Topic: topic, Partition: max(info.Partition, 0) % int32(n), Key: rec.Key, Value: rec.Value}
+	headers := make([]policy.RecordHeader, len(rec.Headers))
+	for i, h := range rec.Headers {
+		headers[i] = policy.RecordHeader(h)
+	}
+	for _, h := range letter.Original(headers) {
+		again.Headers = append(again.Headers, kgo.RecordHeader(h))
+	}
+	if info.ID != "" {
+		again.Headers = append(again.Headers, kgo.RecordHeader{Key: letter.HeaderID, Value: []byte(info.ID)},
+			kgo.RecordHeader{Key: letter.HeaderHops, Value: strconv.AppendInt(nil, int64(info.Hops), 10)})
+	}
+	return again, nil
+}
+
+// partitionsOf is how many partitions a target topic has, -1 where it does not exist.
+func (r *run) partitionsOf(ctx context.Context, topic string) (int, error) {
+	if topic == "" {
+		return -1, nil
+	}
+	if n, known := r.partitions[topic]; known {
+		return n, nil
+	}
+	all, err := r.admin.ListTopics(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("look up topic %s: %w", topic, err)
+	}
+	n := -1
+	switch t := all[topic]; {
+	case t.Err == nil && len(t.Partitions) > 0:
+		n = len(t.Partitions)
+	case t.Err != nil && !errors.Is(t.Err, kerr.UnknownTopicOrPartition):
+		return 0, fmt.Errorf("look up topic %s: %w", topic, t.Err)
+	case r.To != "":
+		return 0, fmt.Errorf("topic %s: %w", topic, kerr.UnknownTopicOrPartition)
+	}
+	r.partitions[topic] = n
+	return n, nil
+}
+
+func (r *run) progress(p positions) {
+	if r.Progress != nil {
+		r.Progress(p.done())
+	}
+}
+
+// pace waits until the rate allows more.
+func (r *run) pace(ctx context.Context) error {
+	if r.Rate <= 0 {
+		return nil
+	}
+	due := time.Duration(float64(r.result.Redriven) / float64(r.Rate) * float64(time.Second))
+	select {
+	case <-time.After(time.Until(r.begun.Add(due))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

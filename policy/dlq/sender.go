@@ -1,0 +1,143 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+)
+
+const (
+	smallBatch   = 1 << 20 // bytes of a batch of several letters
+	smallRecord  = smallBatch * 9 / 10
+	batchRoom    = 64 << 10 // what a batch may need besides its record
+	topicsMade   = 1024     // names of topics that are remembered as made
+	maxBuffered  = 100_000
+	writeTimeout = 10 * time.Second // a broker's own limit for a produce request
+)
+
+// sender produces to one cluster, with acks=all and idempotence. It has two clients: small letters share batches; large ones, and those of
+// batches that were too large together, go one by one, so that "too large" is always said of a single record.
+type sender struct {
+	small, alone *kgo.Client
+	turn         chan struct{} // of alone: one token
+	create       *Create
+	made         *lru.Cache[string, struct{}]
+	running      sync.WaitGroup
+}
+
+func newSender(c *Cluster, cfg *Config) (*sender, error) {
+	opts, err := c.Options()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.AllowIdempotentProduceCancellation(), kgo.ProduceRequestTimeout(writeTimeout),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(sourcePartition)), kgo.MaxBufferedRecords(maxBuffered),
+		kgo.MaxBufferedBytes(int(cfg.Memory+batchRoom)), kgo.ProducerLinger(0))
+	largest := int32(cfg.MaxRecord + batchRoom)
+	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
+	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
+	if s.small, err = kgo.NewClient(append(opts, kgo.ProducerBatchMaxBytes(smallBatch))...); err != nil {
+		return nil, fmt.Errorf("a client for dead letters: %w", err)
+	}
+	s.alone, err = kgo.NewClient(append(opts, kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, 2*largest)),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))...)
+	if err != nil {
+		s.small.Close()
+		return nil, fmt.Errorf("a client for dead letters: %w", err)
+	}
+	return s, nil
+}
+
+// sourcePartition spreads letters as brokers do: by the source's partition modulo the target's number of partitions.
+func sourcePartition(string) func(*kgo.Record, int) int {
+	return func(r *kgo.Record, n int) int { return int(uint32(r.Partition)) % n }
+}
+
+// close gives up on what is being produced, and waits for what that calls.
+func (s *sender) close() {
+	s.small.Close()
+	s.alone.Close()
+	s.running.Wait()
+}
+
+// produce begins to produce a letter, and calls done once the cluster has it, has refused it, or ctx has ended. done may be called before
+// produce returns. When ctx ends first, the letter may be there all the same.
+func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)) {
+	if l.Size() > smallRecord {
+		s.produceAlone(ctx, l, done)
+		return
+	}
+	s.small.TryProduce(ctx, kafkaRecord(l), func(_ *kgo.Record, err error) {
+		if errors.Is(err, kerr.MessageTooLarge) { // maybe because of the company it was in
+			s.produceAlone(ctx, l, done)
+			return
+		}
+		done(err)
+	})
+}
+
+func (s *sender) produceAlone(ctx context.Context, l *letter.Record, done func(error)) {
+	s.running.Go(func() {
+		select {
+		case s.turn <- struct{}{}:
+			err := s.alone.ProduceSync(ctx, kafkaRecord(l)).FirstErr()
+			<-s.turn
+			done(err)
+		case <-ctx.Done():
+			done(ctx.Err())
+		}
+	})
+}
+
+func kafkaRecord(l *letter.Record) *kgo.Record {
+	r := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Headers: make([]kgo.RecordHeader, len(l.Headers))}
+	if l.Timestamp != 0 {
+		r.Timestamp = time.UnixMilli(l.Timestamp)
+	}
+	for i, h := range l.Headers {
+		r.Headers[i] = kgo.RecordHeader(h)
+	}
+	return r
+}
+
+// ensure makes a topic where the configuration wants that, once. What goes wrong shows when producing to it.
+func (s *sender) ensure(ctx context.Context, topic string) {
+	if s.create == nil || s.made.Contains(topic) {
+		return
+	}
+	retention := fmt.Sprint(s.create.Retention.Milliseconds())
+	cleanup := "delete"
+	configs := map[string]*string{"retention.ms": &retention, "cleanup.policy": &cleanup}
+	_, err := kadm.NewClient(s.small).CreateTopic(ctx, int32(s.create.Partitions), int16(s.create.Replication), configs, topic)
+	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+		s.made.Add(topic, struct{}{})
+	}
+}
+
+// forget has ensure make the topic again.
+func (s *sender) forget(topic string, err error) {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		s.made.Remove(topic)
+	}
+}
+
+// cause is an error in few words, for the audit log.
+func cause(err error) string {
+	var coded *kerr.Error
+	switch {
+	case errors.As(err, &coded):
+		return coded.Message
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
+		return "no answer in time"
+	}
+	return err.Error()
+}

@@ -1,0 +1,221 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Entry is what a queue keeps.
+type Entry struct {
+	Time time.Time // when it was appended, to the millisecond
+	Data []byte
+}
+
+// Queue is the entries for one place, oldest first. Many may append; one takes.
+type Queue struct {
+	store *Store
+	name  string
+	dir   string
+
+	mu       sync.Mutex
+	segments []segment // ascending; the last is written to while file is open
+	number   uint64    // of the last segment there ever was
+	read     position  // of the oldest entry that is not delivered
+	waiting  int
+	oldest   time.Time // when the oldest of those was appended, or earlier
+	pending  *batch    // entries that wait to be written
+	closed   bool
+
+	writing sync.WaitGroup // one, while pending is not nil or being written
+	busy    bool
+	file    *os.File // of the last segment; the writing goroutine's while busy
+	marks   *os.File // the position's
+}
+
+// batch is entries that are written and synchronised together.
+type batch struct {
+	frames  []byte
+	entries int
+	done    chan struct{}
+	err     error
+}
+
+// Name is the queue's.
+func (q *Queue) Name() string { return q.name }
+
+// Waiting is how many entries are to be delivered.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Age is how long the oldest entry has waited, or longer by what was delivered since it was looked at.
+func (q *Queue) Age() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.age()
+}
+
+func (q *Queue) age() time.Duration {
+	if q.waiting == 0 {
+		return 0
+	}
+	return max(q.store.options.Now().Sub(q.oldest), 0)
+}
+
+// Append keeps entries, all or none: it returns nil once they are on disk. What many append at a time is synchronised once. On any error they may
+// be kept all the same.
+func (q *Queue) Append(ctx context.Context, data ...[]byte) error {
+	now, size := q.store.options.Now(), 0
+	for _, d := range data {
+		size += frameHead + timeSize + len(d)
+	}
+	if err := q.store.reserve(int64(size)); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	limit := q.store.options.MaxAge
+	if old := limit > 0 && q.age() > limit; old || q.closed {
+		q.mu.Unlock()
+		q.store.free(int64(size))
+		if old {
+			return ErrAge
+		}
+		return ErrClosed
+	}
+	b := q.pending
+	if b == nil {
+		b = &batch{done: make(chan struct{})}
+		q.pending = b
+	}
+	b.frames = slices.Grow(b.frames, size)
+	for _, d := range data {
+		b.frames = appendFrame(b.frames, Entry{now, d})
+	}
+	b.entries += len(data)
+	if !q.busy {
+		q.busy = true
+		q.writing.Go(q.write)
+	}
+	q.mu.Unlock()
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return fmt.Errorf("spool: %w", ctx.Err())
+	}
+}
+
+// write writes what is pending until nothing is.
+func (q *Queue) write() {
+	for more := true; more; {
+		q.mu.Lock()
+		b := q.pending
+		q.pending = nil
+		last := len(q.segments) - 1
+		at := int64(-1)
+		if q.file != nil && q.segments[last].size < q.store.options.SegmentBytes {
+			at = q.segments[last].size
+		}
+		next := q.number + 1
+		q.mu.Unlock()
+		if at < 0 {
+			at, b.err = q.rotate(next)
+		}
+		if b.err == nil {
+			b.err = q.commit(b.frames, at)
+		}
+		more = q.committed(b)
+	}
+}
+
+// rotate closes the last segment and begins another.
+func (q *Queue) rotate(number uint64) (size int64, err error) {
+	if q.file != nil {
+		q.file.Close() // all of it is synchronised
+		q.file = nil
+	}
+	f, err := os.OpenFile(segmentPath(q.dir, number), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+	if err != nil {
+		q.mu.Lock()
+		q.number = number // should the file be there, another will not be
+		q.mu.Unlock()
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	_, err = f.WriteString(magic)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncDir(q.dir)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.number = number
+	if err != nil {
+		return 0, fmt.Errorf("spool: %w", errors.Join(err, f.Close(), os.Remove(f.Name())))
+	}
+	q.file = f
+	q.segments = append(q.segments, segment{number: number, size: int64(len(magic))})
+	return int64(len(magic)), nil
+}
+
+// commit makes frames durable. Where that fails the segment is left for good: what a disk says afterwards about the same bytes proves nothing.
+func (q *Queue) commit(frames []byte, at int64) error {
+	_, err := q.file.WriteAt(frames, at)
+	if err == nil {
+		err = q.file.Sync()
+	}
+	if err != nil {
+		err = fmt.Errorf("spool: %w", errors.Join(err, q.file.Truncate(at), q.file.Close()))
+		q.file = nil
+	}
+	return err
+}
+
+// committed says so to those who appended, and whether more is pending.
+func (q *Queue) committed(b *batch) (more bool) {
+	q.mu.Lock()
+	if b.err == nil {
+		q.segments[len(q.segments)-1].size += int64(len(b.frames))
+		if q.waiting == 0 {
+			q.oldest = q.store.options.Now()
+		}
+		q.waiting += b.entries
+	}
+	q.busy = q.pending != nil
+	more = q.busy
+	q.mu.Unlock()
+	if b.err != nil {
+		q.store.free(int64(len(b.frames)))
+	}
+	close(b.done)
+	return more
+}
+
+// size is how many bytes the segments have, as Append counts them.
+func (q *Queue) size() (n int64) {
+	for _, s := range q.segments {
+		n += s.size - int64(len(magic))
+	}
+	return n
+}
+
+// close waits for what is being written, and closes the files.
+func (q *Queue) close() error {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.writing.Wait()
+	var err error
+	if q.file != nil {
+		err = q.file.Close()
+	}
+	return errors.Join(err, q.marks.Close())
+}

@@ -1,0 +1,159 @@
+package spool
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	magic      = "ackspl01"
+	frameHead  = 8 // length and checksum
+	timeSize   = 8 // of an entry's time, milliseconds since 1970
+	extension  = ".spool"
+	nameDigits = 16
+	readBuffer = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// segment is one file of a queue.
+type segment struct {
+	number  uint64
+	size    int64 // bytes that are valid, the head included
+	damaged bool  // more follows, which is not
+}
+
+func segmentPath(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%0*d%s", nameDigits, number, extension))
+}
+
+// segmentNumbers are those of the segments in a directory, ascending.
+func segmentNumbers(dir string) ([]uint64, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, f := range files {
+		digits, is := strings.CutSuffix(f.Name(), extension)
+		if n, err := strconv.ParseUint(digits, 10, 64); is && err == nil && len(digits) == nameDigits {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// appendFrame appends an entry as a segment has it.
+func appendFrame(to []byte, e Entry) []byte {
+	start := len(to)
+	to = append(to, make([]byte, frameHead)...)
+	to = binary.LittleEndian.AppendUint64(to, uint64(e.Time.UnixMilli()))
+	to = append(to, e.Data...)
+	body := to[start+frameHead:]
+	binary.LittleEndian.PutUint32(to[start:], uint32(len(body)))
+	binary.LittleEndian.PutUint32(to[start+4:], crc32.Checksum(body, castagnoli))
+	return to
+}
+
+// frames reads entries one after the other.
+type frames struct {
+	r    *bufio.Reader
+	left int64 // bytes of the file behind what was read
+	at   int64 // where the next frame begins
+}
+
+var (
+	errTorn    = errors.New("a frame is cut off")                  // by a write that was interrupted
+	errDamaged = errors.New("a frame does not match its checksum") // by that, too, or by a disk that fails
+)
+
+// readFrames begins at a place in a segment of so many bytes; 0 is its head, which is checked.
+func readFrames(r io.ReaderAt, at, size int64) (*frames, error) {
+	f := &frames{r: bufio.NewReaderSize(io.NewSectionReader(r, at, size-at), readBuffer), left: size - at, at: at}
+	if at > 0 {
+		return f, nil
+	}
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f.r, head); err != nil {
+		return nil, torn(err)
+	}
+	if string(head) != magic {
+		return nil, errDamaged
+	}
+	f.at, f.left = f.at+int64(len(magic)), f.left-int64(len(magic))
+	return f, nil
+}
+
+// next reads an entry. io.EOF is the end; errTorn and errDamaged say that the rest cannot be read.
+func (f *frames) next() (Entry, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(f.r, head[:]); err == io.EOF {
+		return Entry{}, io.EOF
+	} else if err != nil {
+		return Entry{}, torn(err)
+	}
+	n := int64(binary.LittleEndian.Uint32(head[:]))
+	switch { // what is claimed must be there before memory is given to it
+	case n > f.left-frameHead:
+		return Entry{}, errTorn
+	case n < timeSize:
+		return Entry{}, errDamaged
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(f.r, body); err != nil {
+		return Entry{}, torn(err)
+	}
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return Entry{}, errDamaged
+	}
+	f.at, f.left = f.at+frameHead+n, f.left-frameHead-n
+	return Entry{Time: time.UnixMilli(int64(binary.LittleEndian.Uint64(body))), Data: body[timeSize:]}, nil
+}
+
+// torn turns the end of a file in the middle of something into errTorn.
+func torn(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errTorn
+	}
+	return err
+}
+
+// scan reads all of a segment, tells each about every entry and where it begins, and says how many bytes are valid. errTorn and errDamaged say
+// that more follows, which is not.
+func scan(path string, each func(e Entry, at int64)) (valid int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	f, err := readFrames(file, 0, info.Size())
+	if err != nil {
+		return 0, err
+	}
+	for {
+		at := f.at
+		e, err := f.next()
+		switch {
+		case err == io.EOF:
+			return f.at, nil
+		case err != nil:
+			return f.at, err
+		}
+		each(e, at)
+	}
+}

@@ -1,0 +1,160 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+	"github.com/ackproxy/ackproxy/policy/dlq/spool"
+)
+
+const (
+	spoolRetry   = time.Second // between attempts to open a spool that another process has, or that cannot be opened
+	spoolPrefix  = "dlq-"      // of the directory below the state directory
+	refusedQueue = "!refused"  // after a queue's name: letters that its topic will never take
+)
+
+// store is the policy's spool, once it is open.
+type store struct {
+	open atomic.Pointer[spool.Store]
+}
+
+// SpoolDir is where a policy of a name keeps its spool, below the state directory.
+func SpoolDir(stateDir, name string) string { return filepath.Join(stateDir, spoolPrefix+name) }
+
+// queueName is the name of the queue for a target: a cluster's name cannot have an @ in it, nor can a topic's.
+func queueName(l *letter.Record) string { return l.Cluster + "@" + l.Topic }
+
+// openSpool opens the spool, now or as soon as that is possible, and drains what an earlier process left.
+func (p *Policy) openSpool() {
+	if !slices.Contains(p.config.OnFailure, Spool) {
+		return
+	}
+	p.store = &store{}
+	if err := p.tryOpen(); err != nil {
+		p.deps.Notify("no spool for now: " + err.Error())
+		p.running.Go(p.keepOpening)
+	}
+}
+
+func (p *Policy) tryOpen() error {
+	s, err := spool.Open(SpoolDir(p.deps.StateDir, p.name),
+		spool.Options{MaxBytes: p.config.SpoolBytes, MaxAge: p.config.SpoolAge, Now: p.deps.Now})
+	if err != nil {
+		return err
+	}
+	for _, q := range s.Queues() {
+		if q.Waiting() > 0 {
+			p.drain(q)
+		}
+	}
+	p.store.open.Store(s)
+	return nil
+}
+
+func (p *Policy) keepOpening() {
+	for p.sleep(spoolRetry) {
+		if p.tryOpen() == nil {
+			p.deps.Notify("the spool is open")
+			return
+		}
+	}
+}
+
+// sleep says whether the policy is still there afterwards.
+func (p *Policy) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}
+
+// opened is the spool; nil where there is none, or none yet.
+func (p *Policy) opened() *spool.Store {
+	if p.store == nil {
+		return nil
+	}
+	return p.store.open.Load()
+}
+
+func (p *Policy) spoolOpen() bool { return p.opened() != nil }
+
+func (p *Policy) spooled() (bytes int64, oldest time.Duration) {
+	if s := p.opened(); s != nil {
+		return s.Size()
+	}
+	return 0, 0
+}
+
+func (p *Policy) closeSpool() error {
+	if s := p.opened(); s != nil {
+		return s.Close()
+	}
+	return nil
+}
+
+// backlog says whether earlier letters for the same topic wait in the spool. Later ones then go there as well: the order stays, and nobody waits for a
+// topic that takes nothing.
+func (p *Policy) backlog(l *letter.Record) bool {
+	s := p.opened()
+	return s != nil && s.Waiting(queueName(l))
+}
+
+// spoolAll spools items, those of one topic together. What the spool does not take stays pending.
+func (p *Policy) spoolAll(ctx context.Context, items []*item) {
+	s := p.opened()
+	if s == nil {
+		return
+	}
+	byQueue := make(map[string][]*item)
+	for _, it := range items {
+		name := queueName(&it.record)
+		byQueue[name] = append(byQueue[name], it)
+	}
+	for name, some := range byQueue {
+		if err := p.spoolSome(ctx, s, name, some); err != nil {
+			for _, it := range some {
+				it.err = fmt.Errorf("%w; %w", it.err, err)
+			}
+			continue
+		}
+		for _, it := range some {
+			it.fate = spooled
+		}
+	}
+}
+
+func (p *Policy) spoolSome(ctx context.Context, s *spool.Store, name string, items []*item) error {
+	q, err := s.Queue(name)
+	if err != nil {
+		return err
+	}
+	data := make([][]byte, len(items))
+	for i, it := range items {
+		data[i] = it.record.Append(make([]byte, 0, it.record.Size()))
+	}
+	if err := q.Append(ctx, data...); err != nil {
+		return err
+	}
+	p.drain(q)
+	return nil
+}
+
+// drain begins to deliver what a queue has, unless that goes on already.
+func (p *Policy) drain(q *spool.Queue) {
+	if strings.HasSuffix(q.Name(), refusedQueue) || p.ctx.Err() != nil {
+		return
+	}
+	if _, goesOn := p.draining.LoadOrStore(q.Name(), true); !goesOn {
+		p.running.Go(func() { (&drainer{policy: p, queue: q}).run() })
+	}
+}

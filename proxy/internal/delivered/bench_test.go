@@ -1,0 +1,23 @@
+package delivered
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ackproxy/ackproxy/policy"
+)
+
+// BenchmarkRound is what one fetch and its acknowledgement cost beside what the proxy does anyway.
+func BenchmarkRound(b *testing.B) {
+	s := New(0)
+	m := s.Member([]byte("group"), []byte("member"))
+	m.Opened("a", "c-1")
+	var found []policy.Acquisition
+	b.ReportAllocs()
+	for i := int64(0); b.Loop(); i += 100 {
+		now := time.Now()
+		m.Deliver(&Answer{Broker: "a", At: now, Lock: time.Minute, Partitions: []Delivery{{Partition: at, Ranges: []Range{{i, i + 99, 1}}}}})
+		found = m.Acquired(found[:0], at.Topic, at.Index, i, i+99)
+		m.Settle(accepts(now, i, i+99), "a")
+	}
+}
