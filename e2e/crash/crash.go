@@ -80,18 +80,18 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if r.config, err = r.configure(); err != nil {
 		return Report{}, err
 	}
-	at, err := freeAddr()
+	port, err := kafka.FreePorts(2+brokers, host)
 	if err != nil {
 		return Report{}, err
 	}
-	r.proxy = &proxy{program: o.Program, config: r.config, listen: at, log: filepath.Join(o.Dir, "ackproxy.log")}
+	r.proxy = &proxy{program: o.Program, config: r.config, port: port, log: filepath.Join(o.Dir, "ackproxy.log")}
 	defer r.proxy.kill()
 	direct, err := kgo.NewClient(kgo.SeedBrokers(o.Broker.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return Report{}, err
 	}
 	defer direct.Close()
-	m, err := join(at)
+	m, err := join(r.proxy.addr())
 	if err != nil {
 		return Report{}, err
 	}

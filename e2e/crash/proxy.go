@@ -20,13 +20,13 @@ const host = "127.0.0.2"
 // spoolSuffix ends the names of files with letters that wait, and spoolEmpty is the size of one that has none.
 const (
 	spoolSuffix = ".spool"
-	spoolEmpty  = 0
+	spoolEmpty  = 8
 )
 
 // proxy is the program, which is started and killed many times. Whoever started it calls kill or stop.
 type proxy struct {
 	program, config string
-	listen          string // of the bootstrap listener; the brokers' are on the ports that follow
+	port            int // of the bootstrap listener; those of the brokers follow, whose ids begin at 0 or 1
 	log             string
 
 	process *kafka.Process
@@ -38,15 +38,15 @@ func (p *proxy) start(ctx context.Context) (err error) {
 	if p.out, err = os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(p.listen)
-	if p.process, err = kafka.Start(p.program, []string{"run", "-c", p.config, "--listen", p.listen, "--broker-ports", port},
+	if p.process, err = kafka.Start(p.program, []string{"run", "-c", p.config, "--listen", p.addr(),
+		"--broker-ports", fmt.Sprint(p.port + 1)},
 		kafka.ProcessOptions{Output: p.out}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		c, err := net.Dial("tcp", p.listen)
+		c, err := net.Dial("tcp", p.addr())
 		if err == nil {
 			return c.Close()
 		}
@@ -77,10 +77,7 @@ func (p *proxy) stop() error {
 	return err
 }
 
-func freeAddr() (string, error) {
-	port, err := kafka.FreePorts(2+brokers, host)
-	return fmt.Sprintf("%s:%d", host, port), err
-}
+func (p *proxy) addr() string { return fmt.Sprintf("%s:%d", host, p.port) }
 
 func list(all []string) string { return strings.Join(all, ", ") }
 
