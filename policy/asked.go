@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ackproxy/ackproxy/codec"
 )
@@ -27,8 +28,8 @@ type partitionKey struct {
 const fewPartitions = 16
 
 // Asked is what a decoded request asks: one Decided for each partition that it names with batches, in the order of the wire. Of several
-// entries with batches for one partition the last counts, as for the broker. Pieces are maximal runs of one type. The only error is
-// a TooManyPiecesError.
+// entries for one partition the last counts, as for the broker; where that has no batches, nothing is asked of the partition. Pieces are
+// maximal runs of one type. The only error is a TooManyPiecesError.
 func Asked(r *Request) ([]Decided, error) {
 	partitions, runs := measure(r)
 	if runs > MaxPieces {
@@ -37,11 +38,12 @@ func Asked(r *Request) ([]Decided, error) {
 	if partitions == 0 {
 		return nil, nil
 	}
-	decided, pieces := make([]Decided, 0, partitions), make([]Piece, 0, runs)
+	decided, pieces := entries{all: make([]Decided, 0, partitions)}, make([]Piece, 0, runs)
 	highest := highestType(r)
 	for t := range r.Topics.All() {
 		for p := range t.Partitions.All() {
 			if p.Batches.Len() == 0 {
+				decided.withdraw(t.TopicID, p.PartitionIndex)
 				continue
 			}
 			d := Decided{TopicID: t.TopicID, Index: p.PartitionIndex}
@@ -52,10 +54,57 @@ func Asked(r *Request) ([]Decided, error) {
 			} else {
 				d.Malformed, pieces = true, pieces[:start]
 			}
-			decided = append(decided, d)
+			decided.add(d)
 		}
 	}
-	return dropSuperseded(decided), nil
+	return decided.left(), nil
+}
+
+// entries are those of a request that have batches.
+type entries struct {
+	all    []Decided
+	places map[partitionKey]int // of each partition's last one; nil while there are few
+	empty  bool                 // some were withdrawn
+}
+
+func (e *entries) add(d Decided) {
+	if e.places != nil {
+		e.places[partitionKey{d.TopicID, d.Index}] = len(e.all)
+	}
+	e.all = append(e.all, d)
+}
+
+// withdraw is for an entry without batches: it counts, and so those before it do not.
+func (e *entries) withdraw(topic codec.UUID, index int32) {
+	i := len(e.all) - 1
+	if len(e.all) <= fewPartitions {
+		for i >= 0 && (e.all[i].Index != index || e.all[i].TopicID != topic) {
+			i--
+		}
+	} else {
+		if e.places == nil {
+			e.places = make(map[partitionKey]int, 2*len(e.all))
+			for n := range e.all {
+				e.places[partitionKey{e.all[n].TopicID, e.all[n].Index}] = n
+			}
+		}
+		var ok bool
+		if i, ok = e.places[partitionKey{topic, index}]; !ok {
+			return
+		}
+	}
+	if i >= 0 {
+		e.all[i].Pieces, e.all[i].Malformed, e.empty = nil, false, true
+	}
+}
+
+// left are the entries that count.
+func (e *entries) left() []Decided {
+	all := dropSuperseded(e.all)
+	if e.empty {
+		all = slices.DeleteFunc(all, func(d Decided) bool { return len(d.Pieces) == 0 && !d.Malformed })
+	}
+	return all
 }
 
 // measure counts the entries that have batches and the runs of equal types in these: at least as many as there will be pieces. So memory is

@@ -93,18 +93,23 @@ func TestAskedOrder(t *testing.T) {
 				{orders, 0, []codec.AckBatch{batch(0, 0, Accept)}},   // superseded
 				{payments, 0, []codec.AckBatch{batch(1, 1, Accept)}}, // same index, another topic
 				{orders, 9, nil}, // only lists the partition
+				{payments, 7, []codec.AckBatch{batch(5, 5, Accept)}},
+				{payments, 8, []codec.AckBatch{batch(9, 8, Accept)}}, // malformed
 			}
 			for i := range others {
 				entries = append(entries, entry{orders, int32(100 + i), []codec.AckBatch{batch(2, 2, Accept)}})
 			}
-			entries = append(entries, entry{orders, 0, []codec.AckBatch{batch(0, 3, Reject)}}, entry{orders, 0, nil})
+			entries = append(entries, entry{payments, 7, nil}, entry{payments, 8, nil}, // brokers take nothing of these
+				entry{payments, 0, nil}, entry{payments, 0, []codec.AckBatch{batch(1, 2, Release)}},
+				entry{orders, 0, nil}, entry{orders, 0, []codec.AckBatch{batch(0, 3, Reject)}})
 			got, err := Asked(request(t, false, entries...))
 			if err != nil || len(got) != others+2 {
 				t.Fatalf("%d partitions, %v", len(got), err)
 			}
-			first, last := got[0], got[len(got)-1]
-			if first.TopicID != payments || last.TopicID != orders || last.Index != 0 || last.Pieces[0] != as(0, 3, Reject) {
-				t.Errorf("first %+v, last %+v", first, last)
+			before, last := got[len(got)-2], got[len(got)-1]
+			if before.TopicID != payments || before.Index != 0 || !slices.Equal(before.Pieces, []Piece{as(1, 2, Release)}) ||
+				last.TopicID != orders || last.Index != 0 || !slices.Equal(last.Pieces, []Piece{as(0, 3, Reject)}) {
+				t.Errorf("the last but one %+v, the last %+v", before, last)
 			}
 		})
 	}

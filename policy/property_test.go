@@ -36,11 +36,14 @@ type model struct {
 
 // add is one entry of the request.
 func (m *model) add(e entry) {
+	key := partitionKey{e.topic, e.index}
+	m.names = slices.DeleteFunc(m.names, func(k partitionKey) bool { return k == key })
+	delete(m.parts, key)
+	delete(m.bad, key)
 	if len(e.batches) == 0 {
 		return
 	}
-	key := partitionKey{e.topic, e.index}
-	m.names = append(slices.DeleteFunc(m.names, func(k partitionKey) bool { return k == key }), key)
+	m.names = append(m.names, key)
 	part, bad, end := map[int64]*fate{}, false, int64(-1)
 	for _, b := range e.batches {
 		n := int(b.LastOffset - b.FirstOffset + 1)

@@ -73,7 +73,7 @@ func (r *requests) askEndpoints(x *exchange) error {
 // learnClientID notes the client id of a request, an old nullable string in every version, of whose frame bytes p has come; false when p ends
 // before it.
 func (r *requests) learnClientID(p []byte, frame int) bool {
-	if r.clientID != nil || len(r.c.srv.cfg.Endpoints) == 0 {
+	if r.clientID != nil {
 		return true
 	}
 	if len(p) < min(14, frame) {
@@ -99,6 +99,9 @@ func (s *Server) askEndpoints(ctx context.Context, c *policy.Client) (tables []p
 	for i := range s.cfg.Endpoints {
 		m := &s.cfg.Endpoints[i]
 		t, err := m.Ask(ctx, c, nodes)
+		if ctx.Err() != nil { // the client is gone
+			return nil, time.Time{}
+		}
 		result := "failed"
 		if err == nil {
 			err, result = s.leaks(&t, nodes), "refused"

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,8 +199,17 @@ func tally(req *policy.Request, codes map[string]int16, sent, agreed map[string]
 
 // TestLeaderMoves moves leaders a hundred times under load. Clients dial nothing but the proxy, and everything that they were told is
 // acknowledged was observed.
-func TestLeaderMoves(t *testing.T) {
-	const partitions, moves = 6, 100
+func TestLeaderMoves(t *testing.T) { leaderMoves(t, 100, nil) }
+
+// TestLeaderMovesMapped is the same where a policy has a name for each broker: clients dial no other.
+func TestLeaderMovesMapped(t *testing.T) {
+	leaderMoves(t, 20, members(mapping{waits: true, budget: 20 * time.Second, table: func(context.Context, *policy.Client, []policy.Node) (policy.Table, error) {
+		return policy.Table{Host: "{id}.zone"}, nil
+	}}))
+}
+
+func leaderMoves(t *testing.T, moves int, endpoints []policy.EndpointMember) {
+	const partitions = 6
 	var kp atomic.Pointer[kfake.Cluster]
 	var hints [100]atomic.Int32
 	k, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(partitions, "orders"), kfake.ListenFn(func(network, addr string) (net.Listener, error) {
@@ -212,13 +222,16 @@ func TestLeaderMoves(t *testing.T) {
 	defer k.Close()
 	kp.Store(k)
 	seen := new(recorder)
-	s := start(t, Config{Upstream: k.ListenAddrs(), Observers: []policy.Observer{seen}, StateDir: t.TempDir()}, nil)
+	s := start(t, Config{Upstream: k.ListenAddrs(), Observers: []policy.Observer{seen}, Endpoints: endpoints, StateDir: t.TempDir()}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var dialled sync.Map
 	wire := &acknowledged{sent: map[string]int{}, agreed: map[string]int{}}
 	common := []kgo.Opt{kgo.SeedBrokers(s.Addr()), kgo.MetadataMinAge(50 * time.Millisecond), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		dialled.Store(addr, true)
+		if host, port, err := net.SplitHostPort(addr); err == nil && strings.HasSuffix(host, ".zone") {
+			addr = net.JoinHostPort("127.0.0.1", port) // as a name server would say
+		}
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
@@ -244,8 +257,12 @@ func TestLeaderMoves(t *testing.T) {
 	t.Logf("%d moves, %d records, answers with addresses: Produce %d, Fetch %d, ShareFetch %d, ShareAcknowledge %d", moved, settled.Load(),
 		hints[0].Load(), hints[1].Load(), hints[78].Load(), hints[79].Load())
 	ours := map[string]bool{}
-	for _, l := range s.Listeners() {
-		ours[l.Addr] = true
+	for _, l := range s.snapshot() {
+		addr := l.ln.Addr().String()
+		if endpoints != nil && l.node != bootstrapNode {
+			addr = fmt.Sprintf("%d.zone:%d", l.node, l.port)
+		}
+		ours[addr] = true
 	}
 	dialled.Range(func(addr, _ any) bool {
 		if !ours[addr.(string)] {

@@ -85,7 +85,7 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 			return passOn, nil
 		}
 	}
-	if carriesEndpoints(key, version) != 0 && !r.learnClientID(p, frame) {
+	if len(r.c.srv.cfg.Endpoints) > 0 && carriesEndpoints(key, version) != 0 && !r.learnClientID(p, frame) {
 		return undecided, nil
 	}
 	count(&r.c.on.counts.requests, key, version)

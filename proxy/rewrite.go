@@ -22,8 +22,8 @@ type target struct {
 // session epoch, member, and partitions that d does not edit stay as they are, so that the broker's session moves on as the client expects
 // (KIP-932). A partition that nothing is left of disappears from acknowledgements, and is still fetched from in a ShareFetch.
 //
-// Brokers apply the last entry of a partition that is named twice, and d is about that one. Where d edits the partition, the earlier entries
-// lose their batches, which a broker would fall back on once the last one is empty.
+// Brokers apply the last entry of a partition that is named twice, and d is about that one; where it has no batches, d does not name the
+// partition. Where d edits the partition, the earlier entries lose their batches: in an acknowledgement the last one may disappear.
 //
 // frame is only read. An error means that no frame was made: the request cannot be read, or d is not about it.
 func rewriteRequest(frame []byte, body int, version int16, carrier policy.Carrier, d *policy.Decision) ([]byte, error) {
@@ -147,20 +147,26 @@ func (r *rewriter) match(topics codec.Array[codec.AckTopic]) error {
 		}
 		r.decided[t] = &decided{Decided: &all[i], edited: all[i].Edited()}
 	}
-	found := 0
+	found, strange := 0, map[target]bool{} // asked, but for an empty entry that comes later
 	for topic := range topics.All() {
 		for p := range topic.Partitions.All() {
+			t := target{topic.TopicID, p.PartitionIndex}
 			if p.Batches.Len() == 0 {
+				delete(strange, t)
 				continue
 			}
-			e := r.decided[target{topic.TopicID, p.PartitionIndex}]
+			e := r.decided[t]
 			if e == nil {
-				return fmt.Errorf("%w: nothing about partition %d of topic %s", errDecision, p.PartitionIndex, topic.TopicID)
+				strange[t] = true
+				continue
 			}
 			if e.left++; e.left == 1 {
 				found++
 			}
 		}
+	}
+	for t := range strange {
+		return fmt.Errorf("%w: nothing about partition %d of topic %s", errDecision, t.partition, t.topic)
 	}
 	if found < len(all) {
 		return fmt.Errorf("%w: %d partitions, and the request acknowledges %d", errDecision, len(all), found)
@@ -186,6 +192,9 @@ func (r *rewriter) partitions(topic codec.UUID, in codec.Array[codec.AckPartitio
 // batches returns what is left of one entry.
 func (r *rewriter) batches(t target, in codec.Array[codec.AckBatch]) (codec.Array[codec.AckBatch], error) {
 	e := r.decided[t]
+	if e == nil { // replaced by an empty one
+		return in, nil
+	}
 	e.left--
 	switch {
 	case !e.edited:

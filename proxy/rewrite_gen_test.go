@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
@@ -225,21 +226,15 @@ type entryOf struct {
 	batches codec.Array[codec.AckBatch]
 }
 
-// lastEntries are those that a broker applies.
+// lastEntries are those that a broker applies: the last of each partition, where it has batches.
 func lastEntries(topics codec.Array[codec.AckTopic]) (list []entryOf) {
 	for topic := range topics.All() {
 		for p := range topic.Partitions.All() {
-			if p.Batches.Len() == 0 {
-				continue
-			}
 			t := target{topic.TopicID, p.PartitionIndex}
-			for i := range list {
-				if list[i].target == t {
-					list = append(list[:i], list[i+1:]...)
-					break
-				}
+			list = slices.DeleteFunc(list, func(e entryOf) bool { return e.target == t })
+			if p.Batches.Len() > 0 {
+				list = append(list, entryOf{t, p.Batches})
 			}
-			list = append(list, entryOf{t, p.Batches})
 		}
 	}
 	return list

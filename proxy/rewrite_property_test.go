@@ -190,7 +190,7 @@ func checkEntries(g *gen, d *policy.Decision, was, is message) error {
 			t := target{topic.TopicID, p.PartitionIndex}
 			left[t] -= min(1, p.Batches.Len())
 			i := slices.IndexFunc(d.Partitions, func(p policy.Decided) bool { return target{p.TopicID, p.Index} == t })
-			if p.Batches.Len() > 0 && slices.ContainsFunc(d.Partitions[i].Pieces, isEdited) {
+			if p.Batches.Len() > 0 && i >= 0 && slices.ContainsFunc(d.Partitions[i].Pieces, isEdited) {
 				gone := left[t] > 0 || !slices.ContainsFunc(d.Partitions[i].Pieces, func(p policy.Piece) bool { return !p.Withheld })
 				if p.Batches = (codec.Array[codec.AckBatch]{}); gone && g.carrier != policy.ShareFetch {
 					continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,9 @@ func (a *app) announce() {
 	}
 	if a.admin != nil {
 		a.log.Info().Str("listener", "admin").Str("address", a.admin.listener.Addr().String()).Msg("listening for /livez, /readyz and /metrics")
+	}
+	for _, p := range a.config.Policies {
+		a.log.Info().Str("policy", p.Name).Str("program", cmp.Or(p.Plugin.Path, p.Builtin)).Msg("policy in use")
 	}
 	c := coverage(a.config)
 	a.log.Info().Str("audited", c.audited).Str("armed", c.armed).Str("hidden", c.hidden).Str("passed", c.passed).

@@ -83,7 +83,7 @@ broker said, and writes an audit log. To a client it is the broker.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "built", Title: "Commands:"}, &cobra.Group{ID: "planned", Title: "Not built yet:"})
 	root.SetHelpCommandGroupID("built")
-	for _, c := range []*cobra.Command{newRunCmd(), newDecodeCmd(), newValidateCmd(), newDemoCmd(), newDLQCmd(), newVersionCmd()} {
+	for _, c := range []*cobra.Command{newRunCmd(), newDecodeCmd(), newValidateCmd(), newDemoCmd(), newDLQCmd(), newPluginsCmd(), newVersionCmd()} {
 		c.GroupID = "built"
 		root.AddCommand(c)
 	}

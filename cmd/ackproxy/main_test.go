@@ -9,8 +9,11 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary be ackproxy, so that tests see real processes: exit statuses, signals, pipes.
+// TestMain lets the test binary be ackproxy, or a plugin of it, so that tests see real processes: exit statuses, signals, pipes.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == pluginArg {
+		servePlugin()
+	}
 	if os.Getenv("TEST_AS_ACKPROXY") != "" {
 		main()
 	}
@@ -90,6 +93,19 @@ func TestExitStatuses(t *testing.T) {
 		{"explain", 2, "", "explain is not built yet"},
 		{"audit verify x", 2, "", "audit is not built yet"},
 		{"chaos list", 2, "", "chaos is not built yet"},
+		{"plugins", 0, "ackproxy plugins list", ""},
+		{"plugins list", 0, "", "no policy is configured"},
+		{"plugins list -c missing.yaml", 2, "", "missing.yaml: the file cannot be read"},
+		{"plugins list x", 2, "", "ackproxy plugins list -h shows"},
+		{"plugins check", 2, "", "no plugin is configured"},
+		{"plugins check nobody", 2, "", "there is no policy nobody; the plugins are none"},
+		{"plugins check --path /x", 2, "", "--sha256 is missing: write what sha256sum /x prints"},
+		{"plugins check --sha256 0", 2, "", "--sha256 belongs to --path"},
+		{"plugins check --path /x --sha256 0 name", 2, "", "exclude each other"},
+		{"plugins check --path /x --sha256 0 --settings {", 2, "", "--settings is not JSON"},
+		{"plugins check --path /x --sha256 0 --file y", 2, "", "--file y: write PATH=SHA256"},
+		{"plugins check --path /x --sha256 0 --rounds 0", 2, "", "--rounds: write 1 to 1000000"},
+		{"plugins check --path /no/x --sha256 0", 1, "FAILED: it does not start", ""},
 		{"dlq", 0, "Usage:", ""},
 		{"dlq inspect", 2, "", "no policy of builtin dlq"},
 		{"dlq inspect --bootstrap localhost:1 -c x.yaml", 2, "", "exclude each other"},
@@ -97,7 +113,6 @@ func TestExitStatuses(t *testing.T) {
 		{"dlq redrive --bootstrap localhost:1", 2, "", "--topic is missing"},
 		{"dlq redrive --bootstrap localhost:1 --topic a --to a", 2, "", "redriven to itself"},
 		{"dlq redrive --bootstrap localhost:1 --topic a --rate -1", 2, "", "not negative"},
-		{"plugins check", 2, "", "plugins is not built yet"},
 		{"tail -h", 0, "not built yet", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -118,7 +133,11 @@ func TestExitStatuses(t *testing.T) {
 // Every command shows an example and says what it is.
 func TestHelp(t *testing.T) {
 	root := newRootCmd()
-	for _, c := range append(root.Commands(), root) {
+	all := append(root.Commands(), root)
+	for _, c := range root.Commands() {
+		all = append(all, c.Commands()...)
+	}
+	for _, c := range all {
 		if c.Example == "" || c.Short == "" || !strings.Contains(c.Example, root.Name()+" ") {
 			t.Errorf("%s: short %q, example %q", c.CommandPath(), c.Short, c.Example)
 		}

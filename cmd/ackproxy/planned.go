@@ -14,7 +14,6 @@ func newPlannedCmds() []*cobra.Command {
 		{"explain", "The life of one record", "ackproxy explain --topic orders --partition 3 --offset 1048"},
 		{"audit", "Verify and export audit logs", "ackproxy audit verify audit.jsonl"},
 		{"chaos", "Inject faults", "ackproxy chaos list"},
-		{"plugins", "List and check plugins", "ackproxy plugins list"},
 	} {
 		cmds = append(cmds, &cobra.Command{
 			Use:                p.name,

@@ -60,9 +60,11 @@ func (a *app) startPolicies() (all policies, err error) {
 		}
 	}
 	if len(members) > 0 {
-		all.chain, err = policy.NewChain(members...)
+		if all.chain, err = policy.NewChain(members...); err != nil {
+			return all, err
+		}
 	}
-	return all, err
+	return all, a.metrics.Register(pluginCollector(a.plugins))
 }
 
 // open makes a policy what it is to be. closePolicies ends it.

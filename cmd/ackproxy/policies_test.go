@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A policy of builtin audit is a further log, with the same events and metrics of its own.
@@ -51,5 +54,66 @@ func TestBuiltinProblems(t *testing.T) {
 	want = file + ":1:58: policies[0].config.sinks[0]: two sinks write to stdout (give each a place of its own)\n"
 	if r := inProcess(t, "validate", "-c", file); r.status != 2 || r.out != want {
 		t.Errorf("status %d\n%s\nwant\n%s", r.status, r.out, want)
+	}
+}
+
+// Clients are told what the first rule for them says, in process and in a plugin; what is not mapped by any policy stays as it is.
+func TestEndpointPolicies(t *testing.T) {
+	broker := cluster(t)
+	path, sum := pluginFile(t)
+	rules := "  - {name: zones, builtin: endpoints, config: {rules: [{match: {client_id: app-*, client: 127.0.0.0/8}, advertise: \"{id}.zone.example.com\", ports: {base: 500}}]}}\n"
+	for name, c := range map[string]struct{ policies, clientID, want string }{
+		"built-in":  {rules, "app-1", "0.zone.example.com:500"},
+		"not meant": {rules, "other", ""},
+		"plugin":    {policyLine("mine", path, sum, ""), "app-1", "edge:"},
+		"first":     {rules + policyLine("mine", path, sum, ""), "app-1", "0.zone.example.com:500"},
+		"second":    {rules + policyLine("mine", path, sum, ""), "other", "edge:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, "-c", configFile(t, "policies:\n"+c.policies), "--upstream", broker, "--state", "st", "--advertise", "127.0.0.9")
+			p.answers("/readyz", 200)
+			want := c.want
+			if want == "" {
+				want = "127.0.0.9:"
+			}
+			request := kmsg.NewPtrMetadataRequest()
+			request.Version = 7
+			answer := ask(t, p.dial(), kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.clientID)).AppendRequest(nil, request, 1))
+			told := kmsg.NewPtrMetadataResponse()
+			told.Version = 7
+			if err := told.ReadFrom(answer[8:]); err != nil || len(told.Brokers) != 1 {
+				t.Fatalf("%v, %+v", err, told)
+			}
+			b := told.Brokers[0]
+			if got := fmt.Sprintf("%s:%d", b.Host, b.Port); b.NodeID != 0 || !strings.HasPrefix(got, want) {
+				t.Errorf("told %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// What docs/endpoints.md and config.example.yaml show is a configuration.
+func TestDocumentedPolicies(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/endpoints.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(doc), "```yaml\n")
+	text, _, ok := strings.Cut(text, "```\n")
+	example, err := os.ReadFile("../../config.example.yaml")
+	if err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	_, commented, _ := strings.Cut(string(example), "# - name: more")
+	commented, _, _ = strings.Cut("# - name: more"+commented, "\n\n")
+	commented = "policies:\n" + strings.ReplaceAll(strings.TrimPrefix(commented, "# "), "\n# ", "\n")
+	for _, c := range []struct {
+		text string
+		want int
+	}{{text, 1}, {commented, 2}} {
+		file := configFile(t, c.text)
+		if r := inProcess(t, "plugins", "list", "-c", file, "-o", "json"); r.status != 0 || strings.Count(r.out, "\n") != c.want {
+			t.Errorf("status %d\n%s%s\nof\n%s", r.status, r.out, r.err, c.text)
+		}
 	}
 }

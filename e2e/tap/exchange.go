@@ -5,7 +5,7 @@ package tap
 import (
 	"encoding/binary"
 	"fmt"
-	"iter"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,7 +31,8 @@ type Exchange struct {
 	Epoch         int32
 	Renew         bool
 	Asked         []Target                  // all that the request names, once each
-	Acks          map[Target]map[int64]int8 // type by offset; of several entries the last one with batches
+	Acks          map[Target]map[int64]int8 // type by offset; of several entries the last one's, if it has batches
+	Renews        bool                      // there is a Renew in any of its entries
 	Malformed     map[Target]bool           // Acks has nothing of these: their batches break the rules of KIP-932
 
 	Top      int16 // the answer's
@@ -66,42 +67,50 @@ func ReadRequest(frame []byte) (*Exchange, bool, error) {
 
 func (x *Exchange) request(body []byte) error {
 	if x.Key == int16(kmsg.ShareAcknowledge) {
-		q := kmsg.NewPtrShareAcknowledgeRequest()
-		q.Version = x.Version
-		if err := q.ReadFrom(body); err != nil {
-			return fmt.Errorf("ShareAcknowledge %d: %w", x.Correlation, err)
-		}
-		x.Group, x.Member, x.Epoch, x.Renew = *q.GroupID, *q.MemberID, q.ShareSessionEpoch, q.IsRenewAck
-		for _, t := range q.Topics {
-			for _, p := range t.Partitions {
-				x.entry(Target{t.TopicID, p.Partition}, len(p.AcknowledgementBatches), func(yield func(batch) bool) {
-					for _, b := range p.AcknowledgementBatches {
-						if !yield(batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes}) {
-							return
-						}
-					}
-				})
-			}
-		}
-		return nil
+		return x.acknowledge(body)
 	}
 	q := kmsg.NewPtrShareFetchRequest()
 	q.Version = x.Version
 	if err := q.ReadFrom(body); err != nil {
 		return fmt.Errorf("ShareFetch %d: %w", x.Correlation, err)
 	}
-	x.Group, x.Member, x.Epoch, x.Renew = *q.GroupID, *q.MemberID, q.ShareSessionEpoch, q.IsRenewAck
+	x.Epoch, x.Renew = q.ShareSessionEpoch, q.IsRenewAck
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {
-			x.entry(Target{t.TopicID, p.Partition}, len(p.AcknowledgementBatches), func(yield func(batch) bool) {
-				for _, b := range p.AcknowledgementBatches {
-					if !yield(batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes}) {
-						return
-					}
-				}
-			})
+			var all []batch
+			for _, b := range p.AcknowledgementBatches {
+				all = append(all, batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes})
+			}
+			x.entry(Target{t.TopicID, p.Partition}, all)
 		}
 	}
+	return x.who(q.GroupID, q.MemberID)
+}
+
+func (x *Exchange) acknowledge(body []byte) error {
+	q := kmsg.NewPtrShareAcknowledgeRequest()
+	q.Version = x.Version
+	if err := q.ReadFrom(body); err != nil {
+		return fmt.Errorf("ShareAcknowledge %d: %w", x.Correlation, err)
+	}
+	x.Epoch, x.Renew = q.ShareSessionEpoch, q.IsRenewAck
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			var all []batch
+			for _, b := range p.AcknowledgementBatches {
+				all = append(all, batch{b.FirstOffset, b.LastOffset, b.AcknowledgeTypes})
+			}
+			x.entry(Target{t.TopicID, p.Partition}, all)
+		}
+	}
+	return x.who(q.GroupID, q.MemberID)
+}
+
+func (x *Exchange) who(group, member *string) error {
+	if group == nil || member == nil {
+		return fmt.Errorf("request %d names no group, or no member", x.Correlation)
+	}
+	x.Group, x.Member = *group, *member
 	return nil
 }
 
@@ -110,38 +119,33 @@ type batch struct {
 	types       []int8
 }
 
-// entry adds what a request asks of a partition.
-func (x *Exchange) entry(t Target, batches int, all iter.Seq[batch]) {
-	if !x.asks(t) {
+// entry adds what a request asks of a partition. Brokers (4.1.2 to 4.4.0) take a partition's last entry, also when it is empty.
+func (x *Exchange) entry(t Target, all []batch) {
+	if !slices.Contains(x.Asked, t) {
 		x.Asked = append(x.Asked, t)
 	}
-	if batches == 0 {
+	delete(x.Acks, t)
+	delete(x.Malformed, t)
+	if len(all) == 0 {
 		return
 	}
-	acks, ok := expand(all)
-	delete(x.Acks, t)
-	if x.Malformed[t] = !ok; ok {
+	for _, b := range all {
+		x.Renews = x.Renews || slices.Contains(b.types, 4)
+	}
+	if acks, ok := expand(all); ok {
 		x.Acks[t] = acks
-		delete(x.Malformed, t)
+	} else {
+		x.Malformed[t] = true
 	}
-}
-
-func (x *Exchange) asks(t Target) bool {
-	for _, a := range x.Asked {
-		if a == t {
-			return true
-		}
-	}
-	return false
 }
 
 // widest bounds a range: no test acknowledges more at once.
 const widest = 1 << 20
 
 // expand lists offsets; false where a broker refuses the batches.
-func expand(all iter.Seq[batch]) (map[int64]int8, bool) {
+func expand(all []batch) (map[int64]int8, bool) {
 	acks, next := map[int64]int8{}, int64(0)
-	for b := range all {
+	for _, b := range all {
 		n := b.last - b.first + 1
 		if b.first < next || n < 1 || n > widest || len(b.types) == 0 || len(b.types) > 1 && int64(len(b.types)) != n {
 			return nil, false

@@ -3,88 +3,12 @@ package withhold
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/ackproxy/ackproxy/e2e/tap"
 	"github.com/ackproxy/ackproxy/policy"
 )
-
-// id names a request on both sides of the proxy.
-type id struct {
-	key           int16
-	correlation   int32
-	group, member string
-}
-
-// decision is what the policy did with one request.
-type decision struct {
-	id
-	conn, client string
-	closes       bool
-	parts        map[tap.Target]*part
-	answered     bool // the broker's answer was seen
-	top          int16
-}
-
-// part is one partition of a decision.
-type part struct {
-	pieces                        []piece
-	code                          int16          // the broker's
-	auditedForwarded, auditedHeld []policy.Range // filled in when the audit log is read
-}
-
-func (p *part) withheld() (n int) {
-	for _, c := range p.pieces {
-		if c.withheld {
-			n += int(c.Last - c.First + 1)
-		}
-	}
-	return n
-}
-
-// ranges are what was forwarded, or what was withheld.
-func (p *part) ranges(withheld bool) (all []policy.Range) {
-	for _, c := range p.pieces {
-		if c.withheld == withheld {
-			all = append(all, c.Range)
-		}
-	}
-	return all
-}
-
-// told is what a client is told of a partition: docs/policies.md. The answer is there.
-func (d *decision) told(p *part) int16 {
-	if d.top != 0 {
-		return d.top
-	}
-	if p.code != 0 {
-		return p.code
-	}
-	code, all := int16(0), true
-	for _, c := range p.pieces {
-		switch {
-		case !c.withheld:
-			all = false
-		case code == 0:
-			code = max(c.code, 121*b2i(c.code == 0))
-		case code != c.code && !(code == 121 && c.code == 0):
-			return 121
-		}
-	}
-	if code == 56 && !all {
-		return 121
-	}
-	return code
-}
-
-func b2i(b bool) int16 {
-	if b {
-		return 1
-	}
-	return 0
-}
 
 // place is a record's.
 type place struct {
@@ -95,11 +19,10 @@ type place struct {
 
 // record is one that was delivered and is not settled.
 type record struct {
-	count     int16 // its last delivery's
-	delivered time.Time
-	held      int  // acknowledgements that were withheld since the last delivery
-	closing   bool // the last of them came with a request that closed the session
-	withheld  time.Time
+	count    int16 // its last delivery's
+	held     int   // acknowledgements that were withheld since the last delivery
+	closing  bool  // the last of them came with a request that closed the session
+	withheld time.Time
 }
 
 // mostWithheld is up to which delivery acknowledgements may be withheld: far below the group's limit of deliveries, at which a record is gone.
@@ -121,24 +44,6 @@ type book struct {
 	atOnce    spread
 	wrong     []string
 	wrongs    int
-}
-
-// spread is the least and the most of some times.
-type spread struct {
-	n           int
-	least, most time.Duration
-}
-
-func (s *spread) add(d time.Duration) {
-	if s.n++; s.n == 1 || d < s.least {
-		s.least = d
-	}
-	s.most = max(s.most, d)
-}
-
-// String shows both.
-func (s *spread) String() string {
-	return fmt.Sprintf("%d after %v to %v", s.n, s.least.Round(time.Millisecond), s.most.Round(time.Millisecond))
 }
 
 func newBook() *book {
@@ -240,19 +145,6 @@ func (b *book) answered(d *decision, x *tap.Exchange) {
 	}
 }
 
-func offsets(ranges []policy.Range) map[int64]int8 {
-	all := map[int64]int8{}
-	for _, r := range ranges {
-		for o := r.First; o <= r.Last; o++ {
-			all[o] = r.Type
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return all
-}
-
 func (b *book) settle(p place, x *tap.Exchange) {
 	if r := b.records[p]; r != nil {
 		b.otherwise += r.held
@@ -279,7 +171,7 @@ func (b *book) delivered(p place, count int16, x *tap.Exchange) {
 			b.slow.add(took)
 		}
 	}
-	r.count, r.delivered, r.held = count, x.Answered, 0
+	r.count, r.held = count, 0
 }
 
 // open is how many records wait for another delivery since their acknowledgement was withheld.
@@ -306,17 +198,4 @@ func (b *book) missing() {
 			b.mismatch("request %d of %s never reached the broker, or was not answered", d.correlation, d.member)
 		}
 	}
-}
-
-// sorted joins neighbours, in order.
-func sorted(ranges []policy.Range) (all []policy.Range) {
-	slices.SortFunc(ranges, func(a, b policy.Range) int { return int(a.First - b.First) })
-	for _, r := range ranges {
-		if n := len(all) - 1; n >= 0 && all[n].Last+1 == r.First && all[n].Type == r.Type {
-			all[n].Last = r.Last
-			continue
-		}
-		all = append(all, r)
-	}
-	return all
 }

@@ -72,39 +72,60 @@ type piece struct {
 // codes are what a withheld part is answered with. 0 stands for 121.
 var codes = []int16{0, 121, 121, 42, 124, 29}
 
-// pieces draws the fate of what was asked of one partition: nothing, all or some is withheld.
-func (a *atRandom) pieces(ranges []policy.Range, quiet bool, may func(int64) bool) (all []piece) {
-	chance, code, changing := 0, codes[a.rand.IntN(len(codes))], a.rand.IntN(3) == 0
+// mood is how one partition of a request fares.
+type mood struct {
+	chance   int // of 100: how likely a part is withheld
+	code     int16
+	changing bool // each part has a code of its own
+}
+
+func (a *atRandom) mood(quiet bool) mood {
+	m := mood{code: a.code(), changing: a.rand.IntN(3) == 0}
 	switch n := a.rand.IntN(6); {
 	case quiet:
 	case n < 2:
-		chance = 100
-		if changing = false; a.rand.IntN(5) == 0 {
-			code = 56 // clients send it again
-		}
+		m.chance, m.changing = 100, false
 	case n < 5:
-		chance = 10 + a.rand.IntN(60)
+		m.chance = 10 + a.rand.IntN(60)
 	}
+	if a.rand.IntN(8) == 0 {
+		m.code = 56 // where it is for all of the partition, clients send that again
+	}
+	return m
+}
+
+func (a *atRandom) code() int16 { return codes[a.rand.IntN(len(codes))] }
+
+// pieces draws the fate of what was asked of one partition, which is cut anywhere.
+func (a *atRandom) pieces(ranges []policy.Range, quiet bool, may func(int64) bool) (all []piece) {
+	m, withhold := a.mood(quiet), false
 	for _, r := range ranges {
-		var cut bool
-		var withhold bool
 		for o := r.First; o <= r.Last; o++ {
-			if cut = o == r.First || a.rand.IntN(4) == 0; cut {
-				withhold = a.rand.IntN(100) < chance
-				if changing {
-					code = codes[a.rand.IntN(len(codes))]
+			if o == r.First || a.rand.IntN(4) == 0 {
+				withhold = a.rand.IntN(100) < m.chance
+				if m.changing {
+					m.code = a.code()
 				}
 			}
-			next := piece{policy.Range{First: o, Last: o, Type: r.Type}, withhold && r.Type != policy.Gap && may(o), 0}
-			if next.withheld {
-				next.code = code
+			next := piece{Range: policy.Range{First: o, Last: o, Type: r.Type}}
+			if withhold && r.Type != policy.Gap && may(o) {
+				next.withheld, next.code = true, m.code
 			}
-			if n := len(all) - 1; n >= 0 && all[n].Last+1 == o && all[n].Type == r.Type && all[n].withheld == next.withheld && all[n].code == next.code {
-				all[n].Last = o
-				continue
-			}
-			all = append(all, next)
+			all = join(all, next)
 		}
 	}
 	return all
+}
+
+// join appends a piece, to the one before where they differ in their offsets only.
+func join(all []piece, next piece) []piece {
+	if n := len(all) - 1; n >= 0 && all[n].Last+1 == next.First {
+		last := all[n]
+		last.First, last.Last = next.First, next.Last
+		if last == next {
+			all[n].Last = next.Last
+			return all
+		}
+	}
+	return append(all, next)
 }

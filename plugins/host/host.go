@@ -81,6 +81,18 @@ func (p *Plugin) Name() string { return p.spec.Name }
 // Traits say that a plugin waits, and its own budget.
 func (p *Plugin) Traits() policy.Traits { return p.traits }
 
+// Declared is what a plugin said of itself when it was configured.
+type Declared struct {
+	Program    string        // its own name, fit to be printed
+	NeedsFrame bool          // it is shown whole requests
+	Budget     time.Duration // for a decision; policy.DefaultBudget where it named none
+}
+
+// Declared returns what the plugin said.
+func (p *Plugin) Declared() Declared {
+	return Declared{Program: printable(p.wants.name), NeedsFrame: p.wants.frame, Budget: cmp.Or(p.wants.budget, policy.DefaultBudget)}
+}
+
 // Decides says whether the plugin decides; where it does not, it belongs among the observers only.
 func (p *Plugin) Decides() bool { return p.wants.decides }
 

@@ -46,7 +46,7 @@ func servePlugin(p goplugin.Plugin) {
 }
 
 func (r *raw) Configure(_ context.Context, m *policyv1.ConfigureRequest) (*policyv1.ConfigureResponse, error) {
-	return &policyv1.ConfigureResponse{Name: string(m.Config), Decides: string(m.Config) != "nothing"}, nil
+	return &policyv1.ConfigureResponse{Name: string(m.Config), Decides: string(m.Config) != "nothing", MapsEndpoints: string(m.Config) == "maps"}, nil
 }
 
 func (r *raw) Decide(stream grpc.BidiStreamingServer[policyv1.DecideRequest, policyv1.DecideResponse]) error {

@@ -22,7 +22,7 @@
 // Offsets are JSON numbers, and strings where a number would lose digits (beyond 2^53 either way). Ranges stay ranges: 0 to 2^63-2 costs as much
 // as one offset; only a type array with an entry per offset is walked, and written as runs of one type. A batch that breaks the array rule
 // (first above last, no types, a wrong number of them) is shown as asked and counts no records. Where a request names a partition twice, Kafka
-// applies the last entry only: the ranges of the others are marked "superseded" and not counted.
+// applies the last entry only, also one that has no batches: the ranges of the others are marked "superseded" and not counted.
 //
 // No line is longer than 8 KiB: more ranges make more parts (stream.part of stream.parts, same id, records counted per part; what a part says
 // was asked, forwarded and edited are the same ranges). A text of more than 384 bytes, of a policy's 192, is cut and says by how much

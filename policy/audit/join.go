@@ -36,16 +36,22 @@ type joiner struct {
 	latest  int            // where the last look-up ended: rows often come in the order of the entries
 }
 
-// load reads all entries that carry acknowledgements. Those without batches only list a partition.
+// load reads all entries that carry acknowledgements. One without batches only lists a partition, unless it takes the place of an earlier one.
 func (j *joiner) load(r *policy.Request) {
 	j.reset()
 	for t := range r.Topics.All() {
 		for p := range t.Partitions.All() {
-			if p.Batches.Len() > 0 {
-				j.add(target{t.TopicID, p.PartitionIndex}, p.Batches)
+			if to := (target{t.TopicID, p.PartitionIndex}); p.Batches.Len() > 0 || j.acknowledges(to) {
+				j.add(to, p.Batches)
 			}
 		}
 	}
+}
+
+// acknowledges says whether what was read so far acknowledges anything in a partition.
+func (j *joiner) acknowledges(t target) bool {
+	head := j.find(t)
+	return head >= 0 && j.entries[j.entries[head].last].batches.Len() > 0
 }
 
 func (j *joiner) reset() {

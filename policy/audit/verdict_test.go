@@ -114,6 +114,8 @@ func TestRepeatedPartition(t *testing.T) {
 		{"other offsets", []part{orders(4, batch(0, 4, 1)), orders(5, batch(9, 9, 1)), orders(4, batch(5, 5, 1))}, "conflicting_acks", 1},
 		{"more batches", []part{orders(4, batch(0, 4, 1)), orders(4, batch(0, 4, 1), batch(5, 5, 1))}, "conflicting_acks", 6},
 		{"three", []part{orders(4, batch(0, 4, 1)), orders(4, batch(7, 7, 2)), orders(4, batch(0, 4, 1))}, "conflicting_acks", 5},
+		{"nothing", []part{orders(4, batch(0, 4, 1)), orders(4), orders(4)}, "conflicting_acks", 0},
+		{"nothing in between", []part{orders(4), orders(4, batch(0, 4, 1)), orders(4), orders(4, batch(5, 5, 1))}, "conflicting_acks", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, events := audit(t, answered(share(t, c.entries...), row(ordersID, 4, 0), row(ordersID, 5, 0)))
@@ -132,7 +134,7 @@ func TestRepeatedPartition(t *testing.T) {
 					superseded++
 				}
 			}
-			if len(e.Ack.Asked) != n || superseded == 0 || superseded == n {
+			if len(e.Ack.Asked) != n || superseded == 0 || (superseded == n) != (c.records == 0) {
 				t.Errorf("%d ranges, want %d; %d superseded", len(e.Ack.Asked), n, superseded)
 			}
 		})
