@@ -2,8 +2,10 @@ package dlq
 
 import (
 	"math"
+	"sort"
 	"time"
 
+	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
@@ -110,10 +112,13 @@ func rejected(acquired []policy.Acquisition, asked policy.Range) []run {
 // within cuts acquisitions to a range.
 func within(acquired []policy.Acquisition, asked policy.Range) []policy.Acquisition {
 	var cut []policy.Acquisition
-	for _, a := range acquired {
-		if a.First, a.Last = max(a.First, asked.First), min(a.Last, asked.Last); a.First <= a.Last {
-			cut = append(cut, a)
+	from := sort.Search(len(acquired), func(i int) bool { return acquired[i].Last >= asked.First })
+	for _, a := range acquired[from:] {
+		if a.First > asked.Last {
+			break
 		}
+		a.First, a.Last = max(a.First, asked.First), min(a.Last, asked.Last)
+		cut = append(cut, a)
 	}
 	return cut
 }
@@ -160,9 +165,9 @@ func lockLeft(parts []part, now time.Time, otherwise time.Duration) time.Duratio
 }
 
 // letter makes the letter of an item; its payload comes later.
-func (w *work) letter(p *policy.Partition, it *item) letter.Letter {
-	r := w.request
-	l := letter.Letter{
+func (w *work) letter(of *part, it *item) *letter.Letter {
+	r, p := w.request, of.asked
+	l := &letter.Letter{
 		Group: string(r.GroupID), Member: string(r.MemberID), ClientID: string(r.ClientID), Principal: r.Principal.Name,
 		Topic: p.Topic, TopicID: p.TopicID, Partition: p.Index, Offset: it.offset, DeliveryCount: it.count,
 		Reason: letter.ClientReject, Message: letter.MessageRejected, API: apiNames[r.Carrier], AuditRef: auditRef(r), Time: w.began,
@@ -170,10 +175,36 @@ func (w *work) letter(p *policy.Partition, it *item) letter.Letter {
 	if it.asked == policy.Release {
 		l.Reason, l.Message = letter.ReleaseAtLimit, letter.MessageAtLimit
 	}
+	if asked, ok := w.original(p, it.offset); ok && asked != it.asked {
+		l.Reason = letter.ByPolicy
+	}
 	if l.Topic == "" {
 		l.Topic = l.TopicID.String()
 	}
 	return l
 }
 
-var apiNames = [...]string{policy.ShareFetch: "ShareFetch", policy.ShareAcknowledge: "ShareAcknowledge", policy.TxnShareAcknowledge: "TxnShareAcknowledge"}
+// original is the type that the client asked for, before other policies changed it.
+func (w *work) original(p *policy.Partition, offset int64) (int8, bool) {
+	if w.asked == nil {
+		w.asked = make(map[partitionKey][]policy.Piece)
+		asked, _ := policy.Asked(w.request) // an error leaves it empty: then no policy is asked either
+		for i := range asked {
+			w.asked[partitionKey{asked[i].TopicID, asked[i].Index}] = asked[i].Pieces
+		}
+	}
+	pieces := w.asked[partitionKey{p.TopicID, p.Index}]
+	at := sort.Search(len(pieces), func(j int) bool { return pieces[j].Last >= offset })
+	if at == len(pieces) || pieces[at].First > offset {
+		return 0, false
+	}
+	return pieces[at].Asked, true
+}
+
+type partitionKey struct {
+	topic codec.UUID
+	index int32
+}
+
+var apiNames = [...]string{policy.ShareFetch: "ShareFetch", policy.ShareAcknowledge: "ShareAcknowledge",
+	policy.TxnShareAcknowledge: "TxnShareAcknowledge"}

@@ -20,13 +20,13 @@
 //
 // # Files
 //
-//	config*.go fields.go cluster.go   the configuration
-//	collect.go work.go settle.go      one request
-//	payload.go source.go decompress.go   records that did not pass by
-//	route.go sender.go                where letters go
-//	spooling.go drain.go              the spool and its emptying
-//	groups.go standdown.go breaker.go    what is known of groups
-//	last.go observe.go                what the broker made of it
+//	config*.go fields.go cluster.go online.go   the configuration, and whether it can work
+//	policy.go collect.go work.go settle.go      one request
+//	payload.go source.go decompress.go          records that did not pass by
+//	route.go sender.go client.go room.go        where letters go, how, and in how much memory
+//	spooling.go drain.go                        the spool and its emptying
+//	groups.go standdown.go breaker.go           what is known of groups
+//	last.go observe.go reasons.go metrics.go    what others say: brokers, applications; and what is told
 //
 // Package letter has the form of dead letters, package spool the files.
 package dlq

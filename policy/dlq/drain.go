@@ -15,6 +15,7 @@ const (
 	drainTimeout = 15 * time.Second
 	drainPause   = 100 * time.Millisecond // after a failure; it doubles
 	drainMaximum = 10 * time.Second
+	drainsAtOnce = 8 // queues that deliver; others wait
 )
 
 // drainer delivers one queue, in order.
@@ -60,6 +61,12 @@ func (d *drainer) say(err error) {
 
 // some delivers a few letters and says how many. It takes off the queue what was delivered before the first that was not.
 func (d *drainer) some() (int, error) {
+	select {
+	case d.policy.drains <- struct{}{}:
+		defer func() { <-d.policy.drains }()
+	case <-d.policy.ctx.Done():
+		return 0, d.policy.ctx.Err()
+	}
 	entries, err := d.queue.Next(drainBytes)
 	if err != nil || len(entries) == 0 {
 		return 0, err
@@ -103,7 +110,9 @@ func (d *drainer) deliver(ctx context.Context, e spool.Entry, done func(error)) 
 			done(err)
 			return
 		}
-		d.policy.running.Go(func() { d.tooLarge(ctx, e, &r, s, done) })
+		if !d.policy.spawn(func() { d.tooLarge(ctx, e, &r, s, done) }) {
+			done(context.Canceled)
+		}
 	})
 }
 
@@ -114,7 +123,7 @@ func (d *drainer) tooLarge(ctx context.Context, e spool.Entry, r *letter.Record,
 		return
 	}
 	d.policy.metrics.drained.WithLabelValues("without_payload").Inc()
-	r.Strip("the record is too large for the dead-letter topic")
+	r.Strip(tooLargeReason)
 	s.produce(ctx, r, func(err error) {
 		if tooLarge(err) {
 			err = d.refuse(ctx, e, err)

@@ -109,7 +109,8 @@ func TestFailureModes(t *testing.T) {
 		{"release below the limit", []string{"release", "withhold"}, 4, all, []policy.Edit{change(3, 4)}, 0},
 		{"release at the limit", []string{"release", "withhold"}, 5, all, []policy.Edit{withhold}, 0},
 		{"release of an unknown count", []string{"release", "withhold"}, 0, all, []policy.Edit{withhold}, 0},
-		{"a release at the limit is not released", []string{"release", "withhold"}, 5, []policy.Range{accept(0, 2), release(3, 9)}, []policy.Edit{withhold}, 0},
+		{"a release at the limit is not released", []string{"release", "withhold"}, 5, []policy.Range{accept(0, 2), release(3, 9)},
+			[]policy.Edit{withhold}, 0},
 		{"withhold", []string{"withhold"}, 1, all, []policy.Edit{withhold}, 0},
 		{"forward", []string{"forward"}, 5, all, nil, 0},
 		{"close", []string{"close"}, 1, all, nil, policy.CloseBefore},
@@ -240,4 +241,75 @@ func (r *rig) ids(offsets ...int64) []string {
 		all = append(all, l.ID())
 	}
 	return all
+}
+
+// TestOrderOfChoices has the spool behind release: it is for what a Release would lose.
+func TestOrderOfChoices(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"on_failure": []string{"release", "spool", "withhold"}, "budget": "50ms"})
+	r.keep(1)
+	if v := r.decide(r.request(4, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Type != policy.Release || len(r.spool()) != 0 {
+		t.Errorf("below the limit: verdict %+v", v)
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 0 || len(r.spool()) != 1 {
+		t.Errorf("at the limit: verdict %+v", v)
+	}
+}
+
+// TestFullSpool produces after all what the spool has no room for, and falls back where that fails as well.
+func TestFullSpool(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"spool": map[string]any{"max_bytes": "1MiB"}, "budget": "50ms"})
+	r.limit = time.Second
+	r.keep(3)
+	for o := range int64(3) {
+		one := r.kept[o]
+		one.Value = incompressible(700 << 10)
+		r.kept[o] = one
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); len(v.Edits) != 0 || !strings.HasPrefix(v.Reason, "dead letters: 1 spooled") {
+		t.Fatalf("the first: verdict %+v", v)
+	}
+	v := r.decide(r.request(5, reject(1, 1)))
+	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || !strings.Contains(v.Edits[0].Reason, spool.ErrFull.Error()) {
+		t.Errorf("the second: verdict %+v", v)
+	}
+	up()
+	r.limit = 10 * time.Second
+	until(t, "the spool is empty", func() bool { return len(r.spool()) == 0 })
+	if v := r.decide(r.request(5, reject(2, 2))); v.Reason != "dead letters: 1 produced" {
+		t.Errorf("the third: verdict %+v", v)
+	}
+}
+
+// TestProducerIDRefused has the cluster refuse what idempotence needs, for a while.
+func TestProducerIDRefused(t *testing.T) {
+	r := newRig(t)
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.ClusterAuthorizationFailed, Count: -1, TopLevel: true})
+	r.start(nil)
+	r.keep(1)
+	if v := r.decide(r.request(5, reject(0, 0))); !strings.Contains(v.Reason, "1 spooled") {
+		t.Fatalf("verdict %+v", v)
+	}
+	if fault.Hits() == 0 {
+		t.Fatal("not refused")
+	}
+	fault.Remove()
+	r.distinct("dlq.orders", 1)
+}
+
+// TestOneAtTheLimit withholds all of a partition for one offset that a Release would lose.
+func TestOneAtTheLimit(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"on_failure": []string{"release", "withhold"}, "budget": "50ms"})
+	q := r.request(1, accept(0, 0), reject(1, 2), accept(3, 4))
+	q.Partitions[0].Acquired = []policy.Acquisition{{First: 0, Last: 1, DeliveryCount: 4}, {First: 2, Last: 2, DeliveryCount: 5}}
+	v := r.decide(q)
+	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || v.Edits[0].First != 0 || v.Edits[0].Last != 4 ||
+		!strings.HasPrefix(v.Reason, "dead letters: 2 withheld") {
+		t.Errorf("verdict %+v", v)
+	}
 }

@@ -12,7 +12,7 @@ import (
 const (
 	groupsKept  = 1024             // groups whose settings are remembered
 	groupFresh  = 30 * time.Second // settings are asked for again after that, while the old ones still count
-	groupRetry  = 5 * time.Second  // where they could not be read
+	groupRetry  = 2 * time.Second  // where they could not be read, or the broker has a dead-letter queue: nobody writes letters once that is off
 	groupWait   = 500 * time.Millisecond
 	groupLookup = 10 * time.Second
 	lookups     = 8 // that go on at once
@@ -39,7 +39,7 @@ type groupEntry struct {
 	group   group
 	due     time.Time     // when to read again
 	reading chan struct{} // closed when what goes on has ended; nil: nothing
-	read    bool          // once at least
+	read    bool          // or waited for in vain
 }
 
 func newGroups(p *Policy) *groups {
@@ -54,7 +54,7 @@ func (g *groups) get(ctx context.Context, name string) group {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	if wait := entry.reading; wait != nil && !entry.read {
-		limited, cancel := context.WithTimeout(ctx, groupWait)
+		limited, cancel := context.WithTimeout(ctx, min(groupWait, g.policy.config.Budget/4))
 		defer cancel()
 		entry.mu.Unlock()
 		select {
@@ -62,6 +62,7 @@ func (g *groups) get(ctx context.Context, name string) group {
 		case <-limited.Done():
 		}
 		entry.mu.Lock()
+		entry.read = true // nobody waits for it twice
 	}
 	return entry.group
 }
@@ -81,14 +82,18 @@ func (g *groups) entry(name string) *groupEntry {
 	if g.policy.source == nil {
 		return entry
 	}
-	if before, found, _ := g.entries.PeekOrAdd(name, entry); found {
+	if before, found := g.entries.Get(name); found {
+		entry = before
+	} else if before, found, _ := g.entries.PeekOrAdd(name, entry); found {
 		entry = before
 	}
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) && g.policy.ctx.Err() == nil {
+	if entry.reading == nil && !g.policy.deps.Now().Before(entry.due) {
 		entry.reading = make(chan struct{})
-		g.policy.running.Go(func() { g.refresh(entry) })
+		if !g.policy.spawn(func() { g.refresh(entry) }) {
+			entry.reading = nil
+		}
 	}
 	return entry
 }
@@ -111,11 +116,16 @@ func (g *groups) refresh(entry *groupEntry) {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	before := entry.group
-	entry.due = g.policy.deps.Now().Add(groupRetry)
-	if err == nil {
-		entry.group, entry.due = next, g.policy.deps.Now().Add(groupFresh)
+	if err != nil { // the rest stays as it was; a queue that cannot be seen may not work any more
+		if next = before; next.own.topic != "" {
+			next.own.problem = cause(err)
+		}
 	}
-	if entry.read = true; err == nil && before.own.state() != next.own.state() {
+	entry.group, entry.due = next, g.policy.deps.Now().Add(groupRetry)
+	if err == nil && next.own.topic == "" {
+		entry.due = g.policy.deps.Now().Add(groupFresh)
+	}
+	if entry.read = true; before.own.state() != next.own.state() {
 		g.policy.deps.Notify("group " + strconv.Quote(next.name) + ": " + next.own.state())
 	}
 	close(entry.reading)

@@ -1,8 +1,10 @@
 package dlq
 
 import (
+	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,11 +16,13 @@ import (
 // settings are a cluster's, by resource: "group", "broker" or "topic" and the name, and setting.
 type settings map[kmsg.ConfigResourceType]map[string]map[string]string
 
+func fixed(s settings) func() settings { return func() settings { return s } }
+
 // describe answers DescribeConfigs with them. What is not there has no settings; a topic that is not there does not exist.
-func (r *rig) describe(s settings) {
+func (r *rig) describe(now func() settings) {
 	r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(q kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
-		answer := q.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		answer, s := q.ResponseKind().(*kmsg.DescribeConfigsResponse), now()
 		for _, one := range q.(*kmsg.DescribeConfigsRequest).Resources {
 			got := kmsg.NewDescribeConfigsResponseResource()
 			got.ResourceType, got.ResourceName = one.ResourceType, one.ResourceName
@@ -82,8 +86,8 @@ func TestStandDown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.describe(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": c.group}, kmsg.ConfigResourceTypeBroker: {"": c.broker},
-				kmsg.ConfigResourceTypeTopic: c.topics})
+			r.describe(fixed(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": c.group}, kmsg.ConfigResourceTypeBroker: {"": c.broker},
+				kmsg.ConfigResourceTypeTopic: c.topics}))
 			r.finalize(c.level)
 			r.start(map[string]any{"source": r.address(), "stand_down": c.config})
 			r.keep(1)
@@ -110,7 +114,7 @@ func TestGroupSettings(t *testing.T) {
 		"configuration": {nil, 4, 10 * time.Second},
 	} {
 		r := newRig(t)
-		r.describe(c.settings)
+		r.describe(fixed(c.settings))
 		r.start(map[string]any{"source": r.address(), "group": map[string]any{"delivery_limit": 4, "lock": "10s"}})
 		if g := r.policy.groups.get(t.Context(), "g1"); g.limit != c.limit || g.lock != c.lock {
 			t.Errorf("%s: limit %d, lock %v", name, g.limit, g.lock)
@@ -132,12 +136,44 @@ func TestGroupSettingsUnreadable(t *testing.T) {
 	}
 }
 
+// TestQueueGoesOff takes over again once the broker's queue is off, and when nobody can say.
+func TestQueueGoesOff(t *testing.T) {
+	for _, unreadable := range []bool{false, true} {
+		r := newRig(t)
+		var off, refused atomic.Bool
+		r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+			r.cluster.KeepControl()
+			return nil, errors.New("cut off"), refused.Load()
+		})
+		on := settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
+			kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
+		r.describe(func() settings {
+			if off.Load() {
+				return nil
+			}
+			return on
+		})
+		r.finalize(2)
+		r.start(map[string]any{"source": r.address()})
+		var later atomic.Int64
+		r.policy.deps.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		r.keep(1)
+		if v := r.decide(r.request(1, reject(0, 0))); !strings.HasPrefix(v.Reason, "the broker") {
+			t.Fatalf("on: verdict %+v", v)
+		}
+		off.Store(!unreadable)
+		refused.Store(unreadable)
+		later.Store(int64(groupRetry))
+		until(t, "it takes over", func() bool { return r.decide(r.request(1, reject(0, 0))).Reason == "dead letters: 1 produced" })
+	}
+}
+
 // TestReleaseAtTheLimit uses the group's own limit.
 func TestReleaseAtTheLimit(t *testing.T) {
 	for limit, text := range map[int]string{2: "dead letters: 2 produced", 3: ""} {
 		for _, on := range [][]string{{"reject", "release_at_limit"}, {"reject"}} {
 			r := newRig(t)
-			r.describe(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: strconv.Itoa(limit)}}})
+			r.describe(fixed(settings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: strconv.Itoa(limit)}}}))
 			r.start(map[string]any{"source": r.address(), "on": on})
 			r.keep(3)
 			want := text
@@ -151,7 +187,8 @@ func TestReleaseAtTheLimit(t *testing.T) {
 				continue
 			}
 			for _, l := range r.letters("dlq.orders", 2) {
-				if header(l, "ackproxy.dlq.reason") != "release_at_limit" || header(l, "__dlq.errors.message") != "Offset delivery count exceeded the threshold." {
+				if header(l, "ackproxy.dlq.reason") != "release_at_limit" || header(l,
+					"__dlq.errors.message") != "Offset delivery count exceeded the threshold." {
 					t.Errorf("headers %v", l.Headers)
 				}
 			}

@@ -20,7 +20,7 @@ import (
 
 // rig is a policy before a fake cluster.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	cluster *kfake.Cluster
 	policy  *Policy
 	state   string
@@ -29,6 +29,7 @@ type rig struct {
 	kept    records
 	topic   codec.UUID
 	limit   time.Duration // of a decision
+	read    []kgo.Opt     // how to log in, for those who read letters
 }
 
 // notices are what the policy said.
@@ -60,7 +61,7 @@ func (r records) Record(_ codec.UUID, _ int32, offset int64) (policy.Record, err
 }
 
 // newRig starts a cluster with a topic orders and a dead-letter topic, and no policy yet.
-func newRig(t *testing.T, opts ...kfake.Opt) *rig {
+func newRig(t testing.TB, opts ...kfake.Opt) *rig {
 	t.Helper()
 	opts = append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "orders", "dlq.orders")}, opts...)
 	c, err := kfake.NewCluster(opts...)
@@ -135,7 +136,8 @@ func (r *rig) decide(q *policy.Request) policy.Verdict {
 // letters reads n dead letters; it fails when there are fewer.
 func (r *rig) letters(topic string, n int) []*kgo.Record {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func header(r *kgo.Record, key string) string {
 }
 
 // until waits for something that another goroutine does.
-func until(t *testing.T, what string, is func() bool) {
+func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -181,7 +183,8 @@ var codecZero codec.UUID
 // distinct reads until n letters with different ids are there, and returns the ids in the order that each was seen first.
 func (r *rig) distinct(topic string, n int) []string {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

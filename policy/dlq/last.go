@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -54,35 +55,38 @@ func newLastDeliveries(p *Policy) *lastDeliveries {
 	return &lastDeliveries{policy: p, watched: make(map[lastPlace]map[int64]*lastDelivery)}
 }
 
-// Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it has no ackproxy_dlq_lost_without_dlq_total, and no
-// letters that are inferred.
+// Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it counts nothing as lost without a
+// letter, and infers none.
 func (p *Policy) Delivered(d *Delivery) {
 	for _, a := range d.Acquired {
+		limit := math.MaxInt
 		if a.DeliveryCount > 1 && !a.LockUntil.IsZero() { // no broker has a limit below 2
-			p.last.watch(d, a, p.groups.known(d.Group))
+			limit = p.groups.known(d.Group).limit
 		}
+		p.last.watch(d, a, limit)
 	}
 }
 
 // watch watches a run of deliveries, or forgets earlier ones of the same records where these are not the last.
-func (l *lastDeliveries) watch(d *Delivery, a policy.Acquisition, g group) {
+func (l *lastDeliveries) watch(d *Delivery, a policy.Acquisition, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := lastPlace{d.Group, d.TopicID, d.Partition}
 	l.forget(at, a.First, a.Last)
-	if int(a.DeliveryCount) < g.limit {
+	if int(a.DeliveryCount) < limit || a.First > a.Last {
 		return
 	}
-	for offset := a.First; offset <= a.Last && l.n < maxLast; offset++ {
+	for offset := a.First; l.n < maxLast; offset++ {
 		if l.watched[at] == nil {
 			l.watched[at] = make(map[int64]*lastDelivery)
 		}
 		l.watched[at][offset] = &lastDelivery{d.Member, d.Topic, a.DeliveryCount, a.LockUntil, d.Records}
-		l.n++
+		if l.n++; offset == a.Last { // there may be no offset after it
+			break
+		}
 	}
-	if !l.looking && l.policy.ctx.Err() == nil {
-		l.looking = true
-		l.policy.running.Go(l.look)
+	if !l.looking {
+		l.looking = l.policy.spawn(l.look)
 	}
 }
 
@@ -171,9 +175,9 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
 	defer cancel()
-	it := &item{letter: *l, offset: l.Offset}
-	p.payload(ctx, records, &it.letter, p.source.reader(l.TopicID, l.Partition))
-	if p.config.again(&it.letter) || p.address(&it.letter, &it.record) != nil {
+	it := &item{offset: l.Offset}
+	p.payload(ctx, records, l, p.source.reader(l.TopicID, l.Partition))
+	if p.config.again(l) || p.address(l, &it.record) != nil {
 		return
 	}
 	if !p.backlog(&it.record) {

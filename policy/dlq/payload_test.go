@@ -2,11 +2,14 @@ package dlq
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,7 +21,8 @@ import (
 // fill writes n records to partition 1 of the source topic, in batches of some.
 func (r *rig) fill(n int, codec kgo.CompressionCodec) []*kgo.Record {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(codec))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -117,8 +121,9 @@ func TestUnavailableFails(t *testing.T) {
 // TestUnfolds has batches that unfold to more than is allowed.
 func TestUnfolds(t *testing.T) {
 	zeros := make([]byte, 1<<20)
-	for name, codec := range map[kgo.CompressionCodecType]kgo.CompressionCodec{kgo.CodecGzip: kgo.GzipCompression(), kgo.CodecSnappy: kgo.SnappyCompression(),
-		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression()} {
+	for name, codec := range map[kgo.CompressionCodecType]kgo.CompressionCodec{kgo.CodecGzip: kgo.GzipCompression(),
+		kgo.CodecSnappy: kgo.SnappyCompression(),
+		kgo.CodecLz4:    kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression()} {
 		c, err := kgo.DefaultCompressor(codec)
 		if err != nil {
 			t.Fatal(err)
@@ -132,6 +137,45 @@ func TestUnfolds(t *testing.T) {
 		}
 		if got, err := (bounded{1<<20 - 1}).Decompress(packed, kind); err == nil {
 			t.Errorf("%v: %d bytes were allowed", kind, len(got))
+		}
+	}
+}
+
+// TestJavaSnappy reads Java's framing.
+func TestJavaSnappy(t *testing.T) {
+	framed := append(slices.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
+	for _, part := range []string{"one ", "two"} {
+		block := snappy.Encode(nil, []byte(part))
+		framed = append(binary.BigEndian.AppendUint32(framed, uint32(len(block))), block...)
+	}
+	if got, err := (bounded{7}).Decompress(framed, kgo.CodecSnappy); err != nil || string(got) != "one two" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := (bounded{6}).Decompress(framed, kgo.CodecSnappy); !errors.Is(err, errUnfolds) {
+		t.Errorf("more than allowed: %v", err)
+	}
+	if _, err := (bounded{7}).Decompress(framed[:len(framed)-1], kgo.CodecSnappy); err == nil {
+		t.Error("cut off, and read")
+	}
+}
+
+// TestLeaderMoves looks for the leader again, and fetches once more.
+func TestLeaderMoves(t *testing.T) {
+	r := newRig(t, kfake.NumBrokers(2))
+	r.fill(2, kgo.NoCompression())
+	r.start(map[string]any{"source": r.address()})
+	for offset := range int64(2) {
+		if v := r.decide(r.request(0, reject(offset, offset))); v.Reason != "dead letters: 1 produced" {
+			t.Fatalf("verdict %+v", v)
+		}
+		leader := r.cluster.LeaderFor("orders", 1)
+		if err := r.cluster.MoveTopicPartition("orders", 1, 1-leader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range r.letters("dlq.orders", 2) {
+		if header(l, "ackproxy.payload") != "refetched" {
+			t.Errorf("headers %v", l.Headers)
 		}
 	}
 }

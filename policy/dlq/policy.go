@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,13 @@ type Policy struct {
 	reasons *reasons
 	last    *lastDeliveries
 
-	draining sync.Map // names of queues that are being delivered
+	draining sync.Map      // names of queues that are being delivered
+	drains   chan struct{} // a token for each that is delivering at a time
 
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	starting sync.Mutex // of what is running
 }
 
 var (
@@ -66,7 +69,8 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 	if deps.Notify == nil {
 		deps.Notify = func(string) {}
 	}
-	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender)}
+	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender),
+		drains: make(chan struct{}, drainsAtOnce)}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
@@ -113,9 +117,22 @@ func clusterKey(name string) string {
 	return "clusters." + name
 }
 
+// spawn runs f in a goroutine that Close waits for. Once the policy is closed it does not.
+func (p *Policy) spawn(f func()) (runs bool) {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.running.Go(f)
+	return true
+}
+
 // Close gives up on what is being produced, and waits for all that the policy began. What the spool has stays there.
 func (p *Policy) Close(context.Context) error {
+	p.starting.Lock()
 	p.cancel()
+	p.starting.Unlock()
 	for _, s := range p.senders {
 		s.close()
 	}
@@ -132,8 +149,10 @@ func (p *Policy) Close(context.Context) error {
 // Name is the policy's in the chain.
 func (p *Policy) Name() string { return p.name }
 
-// spoolTime is how much longer than its budget a decision may take, because a letter that was not produced in time goes to the spool.
-const spoolTime = 2 * time.Second
+const (
+	spoolTime  = 2 * time.Second        // how much longer than its budget a decision may take: what was not produced in time goes to the spool
+	answerTime = 100 * time.Millisecond // for the verdict to be there in time
+)
 
 // Traits say that it waits, for how long, and that it wants records.
 func (p *Policy) Traits() policy.Traits {
@@ -150,7 +169,7 @@ func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 		p.metrics.transactional.Inc()
 		return policy.Verdict{Reason: "in a transaction: not dead-lettered"}, nil
 	}
-	w := &work{policy: p, request: r, began: p.deps.Now(), all: ctx, group: p.groups.get(ctx, string(r.GroupID))}
+	w := &work{policy: p, request: r, began: p.deps.Now(), group: p.groups.get(ctx, string(r.GroupID))}
 	if w.parts = p.config.collect(r, w.group); len(w.parts) == 0 {
 		return policy.Verdict{}, nil
 	}
@@ -168,6 +187,13 @@ func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 // decide dead-letters all, and says what is to happen.
 func (w *work) decide(ctx context.Context) policy.Verdict {
 	budget := min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
+		budget = min(budget, time.Until(end)/2)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerTime))
+		defer cancel()
+	}
+	w.all = ctx
 	limited, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	w.deliver(limited)
@@ -183,7 +209,10 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	}
 	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
 	if s := l.Source; s != nil {
-		r.Key, r.Value = s.Key, s.Value
+		r.Key, r.Value = bytes.Clone(s.Key), bytes.Clone(s.Value) // of what may be a small part of a large batch
+		for i := range s.Headers {
+			r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
+		}
 		if p.config.OriginalTimestamp {
 			r.Timestamp = s.Timestamp
 		}
@@ -193,13 +222,16 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 
 // tooLarge leaves the payload out, where the configuration wants that and it is not done yet; else it returns why the letter cannot be written.
 func (p *Policy) tooLarge(it *item, err error) error {
-	if p.config.TooLargeFails || it.letter.Source == nil {
+	if p.config.TooLargeFails || it.bare {
 		it.final = true
 		return fmt.Errorf("too large: %w", err)
 	}
-	it.letter.Strip("the record is too large for the dead-letter topic")
-	return p.address(&it.letter, &it.record)
+	it.bare = true
+	it.record.Strip(tooLargeReason)
+	return nil
 }
+
+const tooLargeReason = "the record is too large for the dead-letter topic"
 
 func tooLarge(err error) bool { return errors.Is(err, kerr.MessageTooLarge) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,11 +28,13 @@ const (
 // sender produces to one cluster, with acks=all and idempotence. It has two clients: small letters share batches; large ones, and those of
 // batches that were too large together, go one by one, so that "too large" is always said of a single record.
 type sender struct {
-	small, alone *kgo.Client
+	small, alone *producer
 	turn         chan struct{} // of alone: one token
 	create       *Create
 	made         *lru.Cache[string, struct{}]
 	running      sync.WaitGroup
+	starting     sync.Mutex // of what is running
+	closed       bool
 }
 
 func newSender(c *Cluster, cfg *Config) (*sender, error) {
@@ -45,14 +48,14 @@ func newSender(c *Cluster, cfg *Config) (*sender, error) {
 	largest := int32(cfg.MaxRecord + batchRoom)
 	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
 	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
-	if s.small, err = kgo.NewClient(append(opts, kgo.ProducerBatchMaxBytes(smallBatch))...); err != nil {
-		return nil, fmt.Errorf("a client for dead letters: %w", err)
+	if s.small, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch))...); err != nil {
+		return nil, err
 	}
-	s.alone, err = kgo.NewClient(append(opts, kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, 2*largest)),
+	s.alone, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, 2*largest)),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))...)
 	if err != nil {
-		s.small.Close()
-		return nil, fmt.Errorf("a client for dead letters: %w", err)
+		s.small.close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -64,8 +67,11 @@ func sourcePartition(string) func(*kgo.Record, int) int {
 
 // close gives up on what is being produced, and waits for what that calls.
 func (s *sender) close() {
-	s.small.Close()
-	s.alone.Close()
+	s.starting.Lock()
+	s.closed = true
+	s.starting.Unlock()
+	s.small.close()
+	s.alone.close()
 	s.running.Wait()
 }
 
@@ -76,7 +82,7 @@ func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)
 		s.produceAlone(ctx, l, done)
 		return
 	}
-	s.small.TryProduce(ctx, kafkaRecord(l), func(_ *kgo.Record, err error) {
+	s.small.produce(ctx, kafkaRecord(l), func(err error) {
 		if errors.Is(err, kerr.MessageTooLarge) { // maybe because of the company it was in
 			s.produceAlone(ctx, l, done)
 			return
@@ -86,16 +92,28 @@ func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)
 }
 
 func (s *sender) produceAlone(ctx context.Context, l *letter.Record, done func(error)) {
-	s.running.Go(func() {
-		select {
-		case s.turn <- struct{}{}:
-			err := s.alone.ProduceSync(ctx, kafkaRecord(l)).FirstErr()
+	s.starting.Lock()
+	closed := s.closed
+	if !closed {
+		s.running.Go(func() { s.inTurn(ctx, l, done) })
+	}
+	s.starting.Unlock()
+	if closed {
+		done(kgo.ErrClientClosed)
+	}
+}
+
+// inTurn produces one letter once no other is under way.
+func (s *sender) inTurn(ctx context.Context, l *letter.Record, done func(error)) {
+	select {
+	case s.turn <- struct{}{}:
+		s.alone.produce(ctx, kafkaRecord(l), func(err error) {
 			<-s.turn
 			done(err)
-		case <-ctx.Done():
-			done(ctx.Err())
-		}
-	})
+		})
+	case <-ctx.Done():
+		done(ctx.Err())
+	}
 }
 
 func kafkaRecord(l *letter.Record) *kgo.Record {
@@ -117,7 +135,7 @@ func (s *sender) ensure(ctx context.Context, topic string) {
 	retention := fmt.Sprint(s.create.Retention.Milliseconds())
 	cleanup := "delete"
 	configs := map[string]*string{"retention.ms": &retention, "cleanup.policy": &cleanup}
-	_, err := kadm.NewClient(s.small).CreateTopic(ctx, int32(s.create.Partitions), int16(s.create.Replication), configs, topic)
+	_, err := kadm.NewClient(s.small.get()).CreateTopic(ctx, int32(s.create.Partitions), int16(s.create.Replication), configs, topic)
 	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
 		s.made.Add(topic, struct{}{})
 	}

@@ -16,7 +16,7 @@ func (w *work) save(ctx context.Context) {
 	var failed []*item
 	for i := range w.parts {
 		for _, it := range w.parts[i].items {
-			if it.fate == pending && !it.final && it.record.Topic != "" {
+			if it.fate == pending && w.policy.wantsSpool(it, w.group) {
 				failed = append(failed, it)
 			}
 		}
@@ -71,6 +71,19 @@ func (w *work) verdict() policy.Verdict {
 		v.Edits = nil // nothing is forwarded
 	}
 	return v
+}
+
+// wantsSpool says whether the spool is the first choice that may work.
+func (p *Policy) wantsSpool(it *item, g group) bool {
+	for _, c := range p.config.OnFailure {
+		if c == Spool {
+			return !it.final && it.record.Topic != ""
+		}
+		if c != Release || g.releasable(it) {
+			return false
+		}
+	}
+	return false
 }
 
 // choose is the fate of an offset that has no dead letter. The spool has been tried.

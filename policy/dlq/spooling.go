@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ type store struct {
 }
 
 // SpoolDir is where a policy of a name keeps its spool, below the state directory.
-func SpoolDir(stateDir, name string) string { return filepath.Join(stateDir, spoolPrefix+name) }
+func SpoolDir(stateDir, name string) string {
+	return filepath.Join(stateDir, spoolPrefix+url.PathEscape(name))
+}
 
 // queueName is the name of the queue for a target: a cluster's name cannot have an @ in it, nor can a topic's.
 func queueName(l *letter.Record) string { return l.Cluster + "@" + l.Topic }
@@ -38,7 +41,7 @@ func (p *Policy) openSpool() {
 	p.store = &store{}
 	if err := p.tryOpen(); err != nil {
 		p.deps.Notify("no spool for now: " + err.Error())
-		p.running.Go(p.keepOpening)
+		p.spawn(p.keepOpening)
 	}
 }
 
@@ -102,8 +105,8 @@ func (p *Policy) closeSpool() error {
 	return nil
 }
 
-// backlog says whether earlier letters for the same topic wait in the spool. Later ones then go there as well: the order stays, and nobody waits for a
-// topic that takes nothing.
+// backlog says whether earlier letters for the same topic wait in the spool. Later ones then go there as well: the order stays, and nobody waits
+// for a topic that takes nothing.
 func (p *Policy) backlog(l *letter.Record) bool {
 	s := p.opened()
 	return s != nil && s.Waiting(queueName(l))
@@ -151,10 +154,10 @@ func (p *Policy) spoolSome(ctx context.Context, s *spool.Store, name string, ite
 
 // drain begins to deliver what a queue has, unless that goes on already.
 func (p *Policy) drain(q *spool.Queue) {
-	if strings.HasSuffix(q.Name(), refusedQueue) || p.ctx.Err() != nil {
+	if strings.HasSuffix(q.Name(), refusedQueue) {
 		return
 	}
 	if _, goesOn := p.draining.LoadOrStore(q.Name(), true); !goesOn {
-		p.running.Go(func() { (&drainer{policy: p, queue: q}).run() })
+		p.spawn(func() { (&drainer{policy: p, queue: q}).run() })
 	}
 }

@@ -33,9 +33,10 @@ type item struct {
 	count     int16     // of the delivery; 0 is unknown
 	lockUntil time.Time // zero: unknown
 
-	letter letter.Letter
-	record letter.Record // what is produced or spooled; its Topic is empty where there is no target
-	held   int64         // of room
+	letter *letter.Letter // until the record is there
+	record letter.Record  // what is produced or spooled; its Topic is empty where there is no target
+	held   int64          // of room
+	bare   bool           // there is no payload
 	fate   fate
 	err    error // why it was not produced
 	final  bool  // a spool would not help
@@ -50,6 +51,8 @@ type work struct {
 	began   time.Time
 	all     context.Context // of the decision; producing has a deadline before it
 	parts   []part
+
+	asked map[partitionKey][]policy.Piece // what the client asked for; nil until somebody looks
 
 	mu   sync.Mutex
 	left int // outcomes to come
@@ -97,27 +100,28 @@ func (w *work) deliver(ctx context.Context) {
 
 // prepare makes a letter and finds its target.
 func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) {
-	it.letter = w.letter(p.asked, it)
+	it.letter = w.letter(p, it)
 	if p.asked.Topic == "" {
 		it.letter.Topic = fetch.name(ctx, it.letter.Topic)
 	}
-	if text, ok := w.policy.reasons.find(&it.letter); ok {
+	if text, ok := w.policy.reasons.find(it.letter); ok {
 		it.letter.Message = text
 	}
-	w.policy.payload(ctx, w.request.Records, &it.letter, fetch)
+	w.policy.payload(ctx, w.request.Records, it.letter, fetch)
 	cfg := &w.policy.config
-	if cfg.again(&it.letter) {
-		it.fate = skipped
+	if cfg.again(it.letter) {
+		it.fate, it.letter = skipped, nil
 		return
 	}
-	if it.letter.Source == nil && cfg.UnavailableFails {
+	if it.letter.Payload == letter.Unavailable && cfg.UnavailableFails {
 		it.err, it.final = errNoPayload, true
 		return
 	}
-	if it.err = w.policy.address(&it.letter, &it.record); it.err != nil {
+	if it.err = w.policy.address(it.letter, &it.record); it.err != nil {
 		it.final = true
 		return
 	}
+	it.bare, it.letter = it.letter.Payload == letter.Unavailable, nil // the record has it all
 	if int64(it.record.Size()) > cfg.MaxRecord {
 		if it.err = w.policy.tooLarge(it, errLarge); it.err != nil {
 			return
@@ -129,13 +133,15 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 	var err error
 	if it.held, err = w.policy.room.take(ctx, int64(it.record.Size())); err != nil {
 		it.err = err
-		w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
+		if w.policy.wantsSpool(it, w.group) {
+			w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
+		}
 		it.drop()
 	}
 }
 
 // drop forgets the payload: it is somewhere else now, or will not be needed.
-func (it *item) drop() { it.record, it.letter.Source = letter.Record{}, nil }
+func (it *item) drop() { it.record = letter.Record{} }
 
 // produce begins to produce one letter.
 func (w *work) produce(ctx context.Context, it *item) {
@@ -162,7 +168,7 @@ func (w *work) outcome(ctx context.Context, it *item, held int64, err error) {
 	if tooLarge(err) {
 		if err = w.policy.tooLarge(it, err); err == nil { // it goes once more, without payload
 			record, s := it.record, w.policy.senders[it.record.Cluster]
-			w.policy.running.Go(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) }) })
+			w.policy.spawn(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) }) })
 			return
 		}
 	}

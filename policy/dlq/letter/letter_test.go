@@ -196,7 +196,8 @@ func TestStripRecord(t *testing.T) {
 	r := spooledRecords()[1]
 	r.Strip("too large")
 	info, _ := Read(r.Headers)
-	if r.Key != nil || r.Value != nil || len(Original(r.Headers)) != 0 || info.Payload != Unavailable || info.Missing != "too large" || info.Offset != 1<<40 {
+	if r.Key != nil || r.Value != nil || len(Original(r.Headers)) != 0 || info.Payload != Unavailable || info.Missing != "too large" ||
+		info.Offset != 1<<40 {
 		t.Errorf("%+v %+v", r, info)
 	}
 }

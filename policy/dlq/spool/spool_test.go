@@ -290,7 +290,8 @@ func TestRead(t *testing.T) {
 	want(t, got, "@dlq.b!refused 4", "east@dlq.a 2", "east@dlq.a 3")
 }
 
-// FuzzSegment has any bytes in a segment: opening it must neither panic nor take memory out of proportion, and what is appended after it must come out.
+// FuzzSegment has any bytes in a segment: opening it must neither panic nor take memory out of proportion, and what is appended after it must come
+// out.
 func FuzzSegment(f *testing.F) {
 	entry := appendFrame([]byte(magic), Entry{time.UnixMilli(1), []byte("first")})
 	seeds := [][]byte{nil, []byte(magic), entry, appendFrame(entry, Entry{time.UnixMilli(2), nil}), entry[:len(entry)-1],

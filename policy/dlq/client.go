@@ -1,0 +1,85 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const renewPause = time.Second // the least between two clients
+
+// producer is a client that is replaced when it has become useless: one whose producer id was refused stays so for ever.
+type producer struct {
+	make func() (*kgo.Client, error)
+
+	mu      sync.Mutex
+	client  *kgo.Client
+	made    time.Time
+	closed  bool
+	closing sync.WaitGroup // of clients that were replaced
+}
+
+func newProducer(opts ...kgo.Opt) (*producer, error) {
+	p := &producer{make: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }, made: time.Now()}
+	var err error
+	if p.client, err = p.make(); err != nil {
+		return nil, fmt.Errorf("a client for dead letters: %w", err)
+	}
+	return p, nil
+}
+
+func (p *producer) get() *kgo.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client
+}
+
+// produce produces a record. done is called once, never by the calling goroutine while it is in produce.
+func (p *producer) produce(ctx context.Context, r *kgo.Record, done func(error)) {
+	client := p.get()
+	client.TryProduce(ctx, r, func(_ *kgo.Record, err error) {
+		if useless(err) {
+			p.renew(client)
+		}
+		done(err)
+	})
+}
+
+// useless says whether an error is about the client's producer id, and not about the record.
+func useless(err error) bool {
+	for _, one := range [...]error{kerr.ClusterAuthorizationFailed, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.UnknownProducerID,
+		kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerIDMapping} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// renew replaces a client. What it has under way fails, and is spooled.
+func (p *producer) renew(old *kgo.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.client != old || time.Since(p.made) < renewPause {
+		return
+	}
+	client, err := p.make()
+	if err != nil {
+		return // the old one will do as well
+	}
+	p.client, p.made = client, time.Now()
+	p.closing.Go(old.Close)
+}
+
+func (p *producer) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.client.Close()
+	p.closing.Wait()
+}
