@@ -21,21 +21,31 @@ const brokers = 1
 // Broker is what the proxy stands before, seen by a tap.
 type Broker interface {
 	Addrs() []string // the tap's
-	Watch(saw func(*tap.Exchange))
+	Watch(w watcher)
 	Prepare(ctx context.Context) error // topics and the group
 	Close() error
 }
 
-// watched passes exchanges on to a function that comes later.
-type watched struct {
-	saw atomic.Pointer[func(*tap.Exchange)]
+// watcher is told of share requests, and of their answers.
+type watcher interface {
+	asked(*tap.Exchange)
+	saw(*tap.Exchange)
 }
 
-func (w *watched) Watch(saw func(*tap.Exchange)) { w.saw.Store(&saw) }
+// watched passes exchanges on to a watcher that comes later.
+type watched struct{ watcher atomic.Pointer[watcher] }
 
-func (w *watched) exchange(x *tap.Exchange) {
-	if saw := w.saw.Load(); saw != nil {
-		(*saw)(x)
+func (w *watched) Watch(other watcher) { w.watcher.Store(&other) }
+
+func (w *watched) asked(x *tap.Exchange) {
+	if other := w.watcher.Load(); other != nil {
+		(*other).asked(x)
+	}
+}
+
+func (w *watched) saw(x *tap.Exchange) {
+	if other := w.watcher.Load(); other != nil {
+		(*other).saw(x)
 	}
 }
 
@@ -46,8 +56,8 @@ type Fake struct {
 	taps    []*tap.Tap
 }
 
-// slow is how long the broker takes for a slow answer: longer than a Reject may wait.
-const slow = 2500 * time.Millisecond
+// slow is how long the broker takes for a slow answer.
+const slow = 2 * budget
 
 // NewFake starts the embedded broker. Of its answers to dead letters a part between 0 and 1 is slow.
 func NewFake(slowPart float64) (*Fake, error) {
@@ -75,7 +85,7 @@ func (f *Fake) listen(network, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := tap.Listen("127.0.0.1:0", l.Addr().String(), f.exchange)
+	t, err := tap.Listen("127.0.0.1:0", l.Addr().String(), f.asked, f.saw)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -118,7 +128,7 @@ type Real struct {
 func NewReal(c *kafka.Cluster) (*Real, error) {
 	r := &Real{cluster: c}
 	var err error
-	r.tap, err = tap.Listen(c.Nodes[0].Relayed(), c.Nodes[0].RelayTarget(), r.exchange)
+	r.tap, err = tap.Listen(c.Nodes[0].Relayed(), c.Nodes[0].RelayTarget(), r.asked, r.saw)
 	return r, err
 }
 

@@ -26,6 +26,8 @@ const (
 	limit = 10
 	// backlog is how many records wait to be rejected at least.
 	backlog = 500
+	// budget is how long a letter may take before it goes to the spool.
+	budget = 100 * time.Millisecond
 	// longest is the latest moment of a kill, after the first dead letter of a run.
 	longest = 250 * time.Millisecond
 )
@@ -45,7 +47,8 @@ type Report struct {
 	Runs       int
 	Rejects    int // offsets whose Reject the broker answered with 0
 	Letters    int // records in the dead-letter topic
-	Lost       int // rejected, and not there; or neither rejected nor delivered to the limit at the end
+	Unknown    int // further offsets whose Reject reached the broker, and whose answer did not come
+	Lost       int // of both, and not there; or neither rejected nor delivered to the limit at the end
 	Altered    int // there, with other bytes, or without the id
 	Duplicates int // letters with the id of an earlier one
 	Spooled    int // letters that waited in the spool over at least one end of the program
@@ -72,7 +75,7 @@ type run struct {
 // Run kills the program as often as it is asked to, lets it then work off what is left, and compares.
 func Run(ctx context.Context, o Options) (Report, error) {
 	r := &run{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), ledger: newLedger()}
-	o.Broker.Watch(r.ledger.saw)
+	o.Broker.Watch(r.ledger)
 	if err := o.Broker.Prepare(ctx); err != nil {
 		return Report{}, err
 	}
@@ -144,7 +147,7 @@ func (r *run) rest(ctx context.Context, p *producer) error {
 		return err
 	}
 	if err := r.until(ctx, 3*time.Minute, func() bool { return r.ledger.settled() }); err != nil {
-		return fmt.Errorf("%d of %d records are not settled: %w\n%s", r.ledger.open(), p.made, err, kafka.Tail(r.proxy.log, 20))
+		return fmt.Errorf("%d of %d records are not settled, such as %s: %w\n%s", r.ledger.open(), p.made, r.ledger.unsettled(5), err, kafka.Tail(r.proxy.log, 20))
 	}
 	if err := r.until(ctx, time.Minute, func() bool {
 		spooled, err := anySpooled(filepath.Join(r.Dir, "state"))
@@ -190,6 +193,7 @@ policies:
     cluster: {bootstrap: [%[1]s]}
     source: {bootstrap: [%[1]s]}
     stand_down: never
-`, list(r.Broker.Addrs()), host, filepath.Join(r.Dir, "state"))
+    budget: %[4]s
+`, list(r.Broker.Addrs()), host, filepath.Join(r.Dir, "state"), budget)
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }

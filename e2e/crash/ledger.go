@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +23,14 @@ type place struct {
 // fate is what is known of a record.
 type fate struct {
 	record     *kgo.Record
-	rejected   bool  // the broker took the Reject
+	asked      bool  // a Reject reached the broker
+	rejected   bool  // the broker took it
 	deliveries int16 // seen
 	letters    int
 }
+
+// open says whether it may still be rejected. What was asked and not answered is the broker's secret, unless it comes again.
+func (f *fate) open() bool { return f.record != nil && !f.asked && f.deliveries < limit }
 
 // ledger is what was produced, and what the broker was asked and said, as it was seen at the broker.
 type ledger struct {
@@ -51,6 +56,22 @@ func (l *ledger) produced(records []*kgo.Record) {
 	defer l.mu.Unlock()
 	for _, r := range records {
 		l.at(place{r.Partition, r.Offset}).record = r
+	}
+}
+
+// asked takes a request on its way to the broker.
+func (l *ledger) asked(x *tap.Exchange) {
+	if x.Group != group {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for t, acks := range x.Acks {
+		for o, kind := range acks {
+			if kind == 3 {
+				l.at(place{t.Partition, o}).asked = true
+			}
+		}
 	}
 }
 
@@ -95,11 +116,24 @@ func (l *ledger) open() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.all {
-		if f.record != nil && !f.rejected && f.deliveries < limit {
+		if f.open() {
 			n++
 		}
 	}
 	return n
+}
+
+// unsettled tells of a few records that are open.
+func (l *ledger) unsettled(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for p, f := range l.all {
+		if f.open() && len(all) < n {
+			all = append(all, fmt.Sprintf("%d/%d, delivered %d times", p.partition, p.offset, f.deliveries))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func (l *ledger) settled() bool { return l.open() == 0 }
@@ -137,9 +171,12 @@ func (l *ledger) compare(ctx context.Context, cl *kgo.Client, r *Report) error {
 		}
 	}
 	for p, f := range l.all {
-		if f.letters == 0 && (f.rejected || f.deliveries < limit) {
+		if f.asked && !f.rejected {
+			r.Unknown++
+		}
+		if f.letters == 0 && (f.asked || f.deliveries < limit) {
 			r.Lost++
-			r.wrong("%v has no letter: rejected %v, %d deliveries", p, f.rejected, f.deliveries)
+			r.wrong("%v has no letter: asked %v, rejected %v, %d deliveries", p, f.asked, f.rejected, f.deliveries)
 		}
 	}
 	return nil

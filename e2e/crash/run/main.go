@@ -47,7 +47,7 @@ func run(ctx context.Context) (err error) {
 	}
 	switch *broker {
 	case "kfake":
-		if o.Broker, err = crash.NewFake(0.02); err != nil {
+		if o.Broker, err = crash.NewFake(0.1); err != nil {
 			return err
 		}
 	case "kafka":
@@ -70,7 +70,7 @@ func run(ctx context.Context) (err error) {
 	for _, w := range r.Wrong {
 		fmt.Fprintln(os.Stderr, w)
 	}
-	fmt.Fprintf(os.Stderr, "seed %d: letters waited in the spool at %d of the kills\n", *seed, r.Spooled)
+	fmt.Fprintf(os.Stderr, "seed %d: %d further Rejects reached the broker without an answer; letters waited in the spool at %d of the kills\n", *seed, r.Unknown, r.Spooled)
 	fmt.Println(r)
 	if !r.OK() {
 		return fmt.Errorf("files are kept in %s", dir)
