@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
@@ -63,7 +64,7 @@ const slow = 2 * budget
 func NewFake(slowPart float64) (*Fake, error) {
 	f := &Fake{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.SeedTopics(partitions, source, letters), kfake.ListenFn(f.listen),
-		kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "1000", "group.share.delivery.count.limit": "10"}))
+		kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "1000", "group.share.delivery.count.limit": fmt.Sprint(limit)}))
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (r *Real) Prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.cluster.ShareGroup(ctx, group, map[string]string{"share.auto.offset.reset": "earliest"})
+	return r.cluster.ShareGroup(ctx, group, map[string]string{"share.delivery.count.limit": fmt.Sprint(limit)})
 }
 
 // Close ends the tap.
