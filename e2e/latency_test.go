@@ -34,7 +34,7 @@ func BenchmarkDecisionLatency(b *testing.B) {
 	kinds := []string{"none", "go", "python"}
 	conns := map[string]net.Conn{}
 	for _, kind := range kinds {
-		args := []string{"--audit", "none", "--log-level", "error"}
+		args := []string{"--log-level", "error"}
 		switch kind {
 		case "go":
 			args = append(args, policies(b, plugin.Go(b), "orders")...)
