@@ -9,7 +9,7 @@ UNITS      = $(shell go list ./... | grep -v '/e2e')
 FUZZ       = $(sort $(shell grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=e2e . | sed -E 's|^./(.*)/[^/]*:func |\1/|'))
 CONTAINER ?= $(shell command -v buildah || command -v docker || command -v podman)
 
-.PHONY: help build test lint golden bench fuzz e2e plugin-kill withhold cover image
+.PHONY: help build test lint golden bench fuzz e2e plugin-kill withhold crash cover image
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ plugin-kill: ## kill a plugin RUNS times (100) under load, and count what is mis
 SECONDS ?= 600
 withhold: ## withhold acknowledgements at random for SECONDS (600) on a real broker, and compare what came of it
 	go run ./e2e/withhold/run -seconds $(SECONDS)
+
+BROKER ?= kfake
+crash: ## kill ackproxy RUNS times (100) while all is rejected, and look for what the dead-letter topic lacks; BROKER=kafka takes a real broker
+	go run ./e2e/crash/run -runs $(RUNS) -broker $(BROKER)
 
 cover: ## coverage of each package by its own tests
 	go test -cover $(UNITS)

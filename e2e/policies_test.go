@@ -19,7 +19,7 @@ import (
 )
 
 // policies writes a configuration with one plugin, which is shown topic, and returns the flags that name it.
-func policies(t *testing.T, s host.Spec, topic string) []string {
+func policies(t testing.TB, s host.Spec, topic string) []string {
 	t.Helper()
 	type file struct {
 		Path   string `json:"path"`

@@ -117,7 +117,7 @@ func newRewriteRig(t *testing.T) *rewriteRig {
 		r.names, r.topics = append(r.names, name), append(r.topics, id)
 	}
 	node := r.cluster.Nodes[0]
-	back, err := tap.Listen(node.Relayed(), node.RelayTarget(), func(x *tap.Exchange) {
+	back, err := tap.Listen(node.Relayed(), node.RelayTarget(), nil, func(x *tap.Exchange) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.reached[rewriteID{x.Member, x.Correlation}] = x

@@ -105,7 +105,7 @@ func proxy(t *testing.T, c *kafka.Cluster, o gateway.Options) *gateway.Gateway {
 }
 
 // dir is a directory for the test's files, which stays when the test fails.
-func dir(t *testing.T) string {
+func dir(t testing.TB) string {
 	t.Helper()
 	d, err := os.MkdirTemp("", "ackproxy-e2e-")
 	if err != nil {

@@ -24,6 +24,23 @@ type Records interface {
 	Record(topic codec.UUID, partition int32, offset int64) (Record, error)
 }
 
+// Delivery is what one answer delivered of one partition to one member.
+type Delivery struct {
+	Group, Member string
+	TopicID       codec.UUID
+	Topic         string // empty while unknown
+	Partition     int32
+	Acquired      []Acquisition // as the answer has them
+	Records       Records       // the member's, as Request has them: what is kept may be gone soon
+}
+
+// DeliveryObserver is an Observer that is told of deliveries, too, where policies decide. Delivered is called on the connection's response loop,
+// just before the answer goes on: it must return at once. The delivery is the observer's for the length of the call; its Records may be kept.
+type DeliveryObserver interface {
+	Observer
+	Delivered(*Delivery)
+}
+
 // Deliveries is what was seen delivered to one member of a share group. Many connections may use it at once.
 type Deliveries interface {
 	Records

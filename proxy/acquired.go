@@ -65,6 +65,28 @@ func (r *responses) delivered(a *answer) {
 	if len(a.delivers.Partitions) > 0 {
 		a.delivers.Lock = time.Duration(max(0, a.reply.LockTimeoutMs)) * time.Millisecond
 		m.Deliver(a.delivers)
+		r.tell(a.delivers)
+	}
+}
+
+// tell hands what was delivered to the observers that want to know.
+func (r *responses) tell(all *delivered.Answer) {
+	for _, o := range r.c.srv.watchers {
+		d := policy.Delivery{Records: r.x.member}
+		d.Group, d.Member = r.x.member.Names()
+		for i := range all.Partitions {
+			p := &all.Partitions[i]
+			d.TopicID, d.Partition, d.Acquired = p.Partition.Topic, p.Partition.Index, d.Acquired[:0]
+			d.Topic, _ = r.c.srv.TopicName(d.TopicID)
+			for _, at := range p.Ranges {
+				a := policy.Acquisition{First: at.First, Last: at.Last, DeliveryCount: at.Count, Acquired: all.At}
+				if all.Lock > 0 {
+					a.LockUntil = all.At.Add(all.Lock)
+				}
+				d.Acquired = append(d.Acquired, a)
+			}
+			o.Delivered(&d)
+		}
 	}
 }
 

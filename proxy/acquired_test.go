@@ -60,6 +60,32 @@ func (l *looker) look(r *policy.Request, p *policy.Partition, offset int64, typ 
 	l.seen[fmt.Sprintf("%d/%d as %d", p.Index, offset, typ)] = found
 }
 
+// deliveryBook notes the highest delivery count that it is told of each offset.
+type deliveryBook struct {
+	mu   sync.Mutex
+	most map[string]int16
+	odd  []string
+}
+
+func (*deliveryBook) Observe(*policy.Outcome) {}
+
+func (b *deliveryBook) Delivered(d *policy.Delivery) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d.Group != "g" || d.Member == "" || d.Topic != "orders" || d.Records == nil {
+		b.odd = append(b.odd, fmt.Sprintf("%+v", d))
+	}
+	for _, a := range d.Acquired {
+		if a.LockUntil.Sub(a.Acquired) < time.Second || time.Since(a.Acquired) > time.Minute {
+			b.odd = append(b.odd, fmt.Sprintf("%+v", a))
+		}
+		for o := a.First; o <= a.Last; o++ {
+			at := fmt.Sprintf("%d/%d", d.Partition, o)
+			b.most[at] = max(b.most[at], a.DeliveryCount)
+		}
+	}
+}
+
 // TestDeliveries takes records to a share consumer, and compares what a policy finds of each acknowledged offset with what the consumer got.
 func TestDeliveries(t *testing.T) {
 	for name, src := range sources {
@@ -77,7 +103,8 @@ func deliveries(t *testing.T, src source, withRecords bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Upstream: k.ListenAddrs(), Policies: chain}, src)
+	w := &deliveryBook{most: map[string]int16{}}
+	s := start(t, Config{Upstream: k.ListenAddrs(), Policies: chain, Observers: []policy.Observer{w}}, src)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	p := client(t, kgo.SeedBrokers(s.Addr()), kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
@@ -106,6 +133,11 @@ func deliveries(t *testing.T, src source, withRecords bool) {
 				typ, how = policy.Reject, kgo.AckReject
 			}
 			settled++
+			w.mu.Lock()
+			if told := w.most[fmt.Sprintf("%d/%d", r.Partition, r.Offset)]; told < int16(r.DeliveryCount()) || len(w.odd) > 0 {
+				t.Errorf("delivery %d of %d/%d: the observer was told of %d; %v", r.DeliveryCount(), r.Partition, r.Offset, told, w.odd)
+			}
+			w.mu.Unlock()
 			r.Ack(how)
 			found := fmt.Sprintf("count %d", r.DeliveryCount())
 			if withRecords {

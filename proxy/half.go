@@ -11,7 +11,6 @@ import (
 const (
 	bufferSize = 64 << 10
 	spliceMin  = 256 << 10 // below this, copying through the buffer costs no more than setting up a splice
-	headRead   = 4 << 10   // the first read after a spliced frame: most of another one then stays in the kernel
 )
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
@@ -76,7 +75,6 @@ type half struct {
 	leave    func() error // takes the connection off its loop; nil where it is on none
 	slot     int32        // on its loop
 	again    bool         // its turn on the loop has ended, with more to read
-	spliced  bool         // the last frame was large: the next may be, too
 }
 
 // side names the peer an error belongs to.
@@ -209,10 +207,6 @@ func (h *half) room() ([]byte, error) {
 	if h.r > 0 {
 		h.w = copy(h.buf[:], h.buf[h.r:h.w])
 		h.r, h.sent = 0, 0
-	}
-	if h.spliced && h.w < headRead {
-		h.spliced = false
-		return h.buf[h.w:headRead], nil
 	}
 	return h.buf[h.w:], nil
 }

@@ -93,7 +93,6 @@ func (h *half) splice(n int) error {
 	}
 	done, err := io.CopyN(h.dst, h.src, int64(n))
 	if done == int64(n) {
-		h.spliced = true
 		return nil
 	}
 	return h.readError(err)

@@ -29,6 +29,7 @@ type Server struct {
 	nodes     *nodes
 	names     *lru.Cache[codec.UUID, string] // topic names, from Metadata that passed
 	delivered *delivered.Store               // nil where no policy looks at deliveries
+	watchers  []policy.DeliveryObserver      // told of what delivered is told of
 	told      *lru.Cache[string, time.Time]  // when a problem was last logged, by who and what
 	ids       atomic.Uint64
 	reached   atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
@@ -84,6 +85,11 @@ func New(cfg Config) (*Server, error) {
 	s.names, _ = lru.New[codec.UUID, string](16384)
 	s.told, _ = lru.New[string, time.Time](1024)
 	s.delivered = newDeliveries(&s.cfg)
+	for _, o := range cfg.Observers {
+		if w, ok := o.(policy.DeliveryObserver); ok {
+			s.watchers = append(s.watchers, w)
+		}
+	}
 	s.endpointsWait = slices.ContainsFunc(cfg.Endpoints, func(m policy.EndpointMember) bool { return m.Policy.Traits().Waits })
 	s.metrics = newMetrics(s)
 	var err error

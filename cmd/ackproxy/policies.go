@@ -43,13 +43,25 @@ type policies struct {
 	endpoints []policy.EndpointMember
 }
 
+// notStarted says that a policy could not be started.
+type notStarted struct {
+	policy int // its place in the configuration
+	err    error
+}
+
+// Error implements error.
+func (n *notStarted) Error() string { return n.err.Error() }
+
+// Unwrap is the cause.
+func (n *notStarted) Unwrap() error { return n.err }
+
 // startPolicies opens and starts the configured policies.
 func (a *app) startPolicies() (all policies, err error) {
 	var members []policy.Member
-	for _, p := range a.config.Policies {
+	for i, p := range a.config.Policies {
 		o, err := a.open(p)
 		if err != nil {
-			return all, err
+			return all, &notStarted{i, err}
 		}
 		if o.policy != nil {
 			members = append(members, policy.Member{Policy: o.policy, OnFailure: failureModes[onFailure(p)], Timeout: time.Duration(p.Timeout)})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -182,5 +183,30 @@ func TestReadmeDeadLetters(t *testing.T) {
 	r = inProcess(t, "dlq", "redrive", "-c", file, "--topic", "dlq.orders", "--dry-run")
 	if r.status != 0 || r.out != "dlq.orders: 1 records read, 1 would be redriven (1 to orders)\n" {
 		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
+	}
+}
+
+// A program that is no plugin, or one of another protocol, is refused with its place in the file, by validate and by run.
+func TestNoPlugin(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ script, says string }{
+		"no plugin": {"#!/bin/sh\necho hello\n", "plugin mine: "},
+		"newer":     {"#!/bin/sh\necho '1|9|unix|/tmp/none|grpc|'\nsleep 10\n", "is older: it speaks protocol 1, and the plugin only 9"},
+	} {
+		program := filepath.Join(dir, strings.ReplaceAll(what, " ", "-"))
+		if err := os.WriteFile(program, []byte(c.script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := configFile(t, fmt.Sprintf("listen: {bootstrap: \"127.0.0.1:0\"}\nadmin: {listen: none}\npolicies:\n  - name: mine\n    plugin: {path: %s, sha256: %x}\n",
+			program, sha256.Sum256([]byte(c.script))))
+		if r := inProcess(t, "validate", "-c", file); r.status != 2 || !strings.Contains(r.out, file+":5:13: policies[0].plugin: ") || !strings.Contains(r.out, c.says) {
+			t.Errorf("%s: status %d\n%s%s", what, r.status, r.out, r.err)
+		}
+		if r := inProcess(t, "run", "-c", file); r.status != 1 || !strings.Contains(r.err, file+":4:5: policies[0]: ") || !strings.Contains(r.err, c.says) {
+			t.Errorf("%s: status %d\n%s%s", what, r.status, r.out, r.err)
+		}
 	}
 }

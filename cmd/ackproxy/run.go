@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -47,7 +48,12 @@ A second signal ends at once. Exit status: 0 after a drain, 1 when it could not 
 		for _, w := range report.Warnings {
 			log.Warn().Msg(w.String())
 		}
-		return serve(cmd.Context(), c, log)
+		err = serve(cmd.Context(), c, log)
+		var policy *notStarted
+		if errors.As(err, &policy) {
+			return failed(fmt.Errorf("%s: %w", report.Policies[policy.policy], policy))
+		}
+		return err
 	}
 	return cmd
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
+	"github.com/ackproxy/ackproxy/plugins/host"
 )
 
 // validation is what validate -o json prints.
@@ -27,6 +30,8 @@ func newValidateCmd() *cobra.Command {
 		Long: `Check a configuration file and the environment as run would, and print all that is wrong at once:
 file:line:column: key: what is wrong (what to write instead).
 
+A plugin is started for a moment, once nothing else is wrong: only then it shows whether it is one, and what it thinks of its config.
+
 With --online the brokers are asked as well: whether they can be reached, which versions of the share APIs they have, and whether share
 groups are on; and, where a policy dlq is configured, whether its clusters let it in and its topics be written to. Exit status: 0 all is
 well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`,
@@ -42,6 +47,7 @@ well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`
 		if err != nil {
 			return err
 		}
+		s.Try = tryPlugin
 		c, report := config.Load(s)
 		v := validation{
 			OK:       len(report.Problems) == 0,
@@ -61,6 +67,15 @@ well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`
 		return v.print(cmd, format, cmp.Or(*file, "defaults and environment"))
 	}
 	return cmd
+}
+
+// tryPlugin says whether a plugin starts. What it prints is nobody's business here.
+func tryPlugin(p config.Policy) error {
+	running, err := host.Start(context.Background(), p.Spec(readVersion().Version), zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	return running.Close()
 }
 
 func (v validation) print(cmd *cobra.Command, format outputFormat, what string) error {

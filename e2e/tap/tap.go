@@ -14,6 +14,7 @@ import (
 type Tap struct {
 	listener net.Listener
 	target   string
+	asked    func(*Exchange) // may be nil
 	saw      func(*Exchange)
 	wait     sync.WaitGroup
 
@@ -23,12 +24,14 @@ type Tap struct {
 
 // Listen passes what comes to an address on to a broker's, and tells saw of each share exchange before its answer goes on. saw is called by
 // many connections at once. Whoever made the Tap calls Close.
-func Listen(listen, target string, saw func(*Exchange)) (*Tap, error) {
+//
+// asked, which may be nil, is told of each share request before it goes on, also of those whose answers never come.
+func Listen(listen, target string, asked, saw func(*Exchange)) (*Tap, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tap{listener: l, target: target, saw: saw}
+	t := &Tap{listener: l, target: target, asked: asked, saw: saw}
 	t.wait.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -40,6 +43,9 @@ func Listen(listen, target string, saw func(*Exchange)) (*Tap, error) {
 	})
 	return t, nil
 }
+
+// Addr is where it listens.
+func (t *Tap) Addr() net.Addr { return t.listener.Addr() }
 
 // Close stops accepting, and waits until all connections have ended, which their ends decide. The error is about frames that could not
 // be read.
@@ -81,6 +87,8 @@ func (t *Tap) serve(client *net.TCPConn) {
 			}
 			if !share || err != nil {
 				x = nil
+			} else if t.asked != nil {
+				t.asked(x)
 			}
 			requests <- x
 		})

@@ -106,7 +106,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	var upstream []string
 	for _, n := range r.Cluster.Nodes {
-		t, err := tap.Listen(n.Relayed(), n.RelayTarget(), r.book.saw)
+		t, err := tap.Listen(n.Relayed(), n.RelayTarget(), nil, r.book.saw)
 		if err != nil {
 			return err
 		}

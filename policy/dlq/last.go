@@ -18,16 +18,6 @@ const (
 	lastWrite = 10 * time.Second
 )
 
-// Delivery is what an answer delivered of one partition to one member.
-type Delivery struct {
-	Group, Member string
-	TopicID       codec.UUID
-	Topic         string // empty while unknown
-	Partition     int32
-	Acquired      []policy.Acquisition
-	Records       policy.Records // for the payload of what is inferred; may be nil
-}
-
 // lastDeliveries watches deliveries that no other follows: when the lock runs out, the broker archives the record, and nothing crosses the wire. A
 // broker acquires such records one by one.
 type lastDeliveries struct {
@@ -57,7 +47,7 @@ func newLastDeliveries(p *Policy) *lastDeliveries {
 
 // Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it counts nothing as lost without a
 // letter, and infers none.
-func (p *Policy) Delivered(d *Delivery) {
+func (p *Policy) Delivered(d *policy.Delivery) {
 	for _, a := range d.Acquired {
 		limit := math.MaxInt
 		if a.DeliveryCount > 1 && !a.LockUntil.IsZero() { // no broker has a limit below 2
@@ -68,7 +58,7 @@ func (p *Policy) Delivered(d *Delivery) {
 }
 
 // watch watches a run of deliveries, or forgets earlier ones of the same records where these are not the last.
-func (l *lastDeliveries) watch(d *Delivery, a policy.Acquisition, limit int) {
+func (l *lastDeliveries) watch(d *policy.Delivery, a policy.Acquisition, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := lastPlace{d.Group, d.TopicID, d.Partition}

@@ -19,8 +19,8 @@ func value(c prometheus.Counter) float64 {
 }
 
 // delivery is of an offset of partition 1, count times, locked for 30 s from now.
-func (r *rig) delivery(offset int64, count int16, now time.Time) *Delivery {
-	return &Delivery{Group: "g1", Member: "m1", TopicID: r.topic, Topic: "orders", Partition: 1, Records: r.kept,
+func (r *rig) delivery(offset int64, count int16, now time.Time) *policy.Delivery {
+	return &policy.Delivery{Group: "g1", Member: "m1", TopicID: r.topic, Topic: "orders", Partition: 1, Records: r.kept,
 		Acquired: []policy.Acquisition{{First: offset, Last: offset, DeliveryCount: count, Acquired: now, LockUntil: now.Add(30 * time.Second)}}}
 }
 

@@ -154,7 +154,7 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 		return nil
 	}
 	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
-		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
 	if err != nil {
 		return err

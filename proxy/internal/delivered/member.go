@@ -24,6 +24,9 @@ func (m *Member) Is(group, member []byte) bool {
 	return m.group == string(group) && m.id == string(member) && group != nil && member != nil
 }
 
+// Names are the group's id and the member's.
+func (m *Member) Names() (group, member string) { return m.group, m.id }
+
 var _ policy.Deliveries = (*Member)(nil)
 
 // session is the share session of a member with a broker.

@@ -23,6 +23,8 @@ type Sources struct {
 	Audit   []string // values of --audit; nil: not given
 
 	Builtins map[string]Builtin // by name
+	// Try starts a plugin and ends it again: how else could one know that it is one? It is called where nothing else is wrong; nil: never.
+	Try func(Policy) error
 }
 
 // Load merges all sources and checks the outcome. The Config is usable when the Report has no Problems.
@@ -40,6 +42,9 @@ func Load(s Sources) (Config, Report) {
 		l.audit(s.Audit)
 	}
 	l.check()
+	if s.Try != nil && len(l.report.Problems) == 0 {
+		l.tryPlugins(s.Try)
+	}
 	l.report.sort()
 	return c, l.report
 }

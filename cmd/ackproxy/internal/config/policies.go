@@ -39,6 +39,8 @@ func policyPath(i int, field string) string { return join(fmt.Sprintf("policies[
 func (l *loader) checkPolicies() {
 	first := map[string]int{}
 	for i, p := range l.config.Policies {
+		o := l.around(fmt.Sprintf("policies[%d]", i))
+		l.report.Policies = append(l.report.Policies, fmt.Sprintf("%s:%d:%d: policies[%d]", o.file, o.line, o.column, i))
 		add := func(field, problem, hint string) {
 			path := policyPath(i, field)
 			l.add(l.around(path), path, problem, hint)
@@ -117,6 +119,19 @@ func Mistakes(err error) (all []*policy.ConfigError) {
 		one = &policy.ConfigError{Problem: err.Error()}
 	}
 	return []*policy.ConfigError{one}
+}
+
+// tryPlugins starts each plugin.
+func (l *loader) tryPlugins(try func(Policy) error) {
+	for i, p := range l.config.Policies {
+		if p.Builtin != "" {
+			continue
+		}
+		if err := try(p); err != nil {
+			path := policyPath(i, "plugin")
+			l.add(l.around(path), path, err.Error(), "")
+		}
+	}
 }
 
 // around is where a path stands in the file, or the nearest one around it that does.

@@ -45,6 +45,7 @@ func (p Problem) String() string {
 type Report struct {
 	Problems []Problem
 	Warnings []Problem
+	Policies []string // where each policy is, as a Problem tells it: "ackproxy.yaml:7:5: policies[0]"
 }
 
 // sort orders a report as a reader goes through the file; flags and environment come after.
