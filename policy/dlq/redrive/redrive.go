@@ -154,12 +154,16 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 		return nil
 	}
 	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
+		kgo.InstanceID(r.Group), // takes the place of one that was killed; a member of another name would wait until that has timed out
 		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if _, _, err := s.Client().ProducerID(ctx); err != nil { // ends the transaction that one was killed in, and with it the wait for its offsets
+		return fmt.Errorf("take over from an earlier redrive: %w", err)
+	}
 	for !positions.reached() {
 		if err := r.transaction(ctx, s, positions); err != nil {
 			return err
