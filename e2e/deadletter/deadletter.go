@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Configure writes a configuration of the program with the policy dlq, for letters to and records from the brokers at bootstrap, and returns the
@@ -54,7 +56,7 @@ type Consumer struct {
 	Ack func(*kgo.Record) kgo.AckStatus
 }
 
-// Settle goes on until n records are accepted or rejected, and the broker has said so. It returns all deliveries, in their order.
+// Settle goes on until n deliveries are acknowledged, and the broker has said so. It returns them in their order.
 func (c Consumer) Settle(ctx context.Context, n int) ([]*kgo.Record, error) {
 	var mu sync.Mutex
 	var refused error
@@ -74,10 +76,10 @@ func (c Consumer) Settle(ctx context.Context, n int) ([]*kgo.Record, error) {
 	}
 	defer cl.Close()
 	var all []*kgo.Record
-	for settled := 0; settled < n; {
+	for len(all) < n {
 		fs := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return all, fmt.Errorf("group %s settled %d of %d records: %w", c.Group, settled, n, ctx.Err())
+			return all, fmt.Errorf("group %s got %d of %d records: %w", c.Group, len(all), n, ctx.Err())
 		}
 		for _, r := range fs.Records() {
 			status := kgo.AckReject
@@ -85,12 +87,9 @@ func (c Consumer) Settle(ctx context.Context, n int) ([]*kgo.Record, error) {
 				status = c.Ack(r)
 			}
 			r.Ack(status)
-			if status != kgo.AckRelease {
-				settled++
-			}
 			all = append(all, r)
 		}
-		if c.Carrier == OnShareAcknowledge || settled >= n && c.Carrier == "" {
+		if c.Carrier == OnShareAcknowledge {
 			if err := cl.FlushAcks(ctx); err != nil {
 				return all, err
 			}
@@ -153,4 +152,34 @@ func Header(r *kgo.Record, name string) (value string, ok bool) {
 		}
 	}
 	return value, ok
+}
+
+// Topic makes a topic with settings, on as many brokers as there are up to three.
+func Topic(ctx context.Context, cl *kgo.Client, name string, partitions int32, settings map[string]string) error {
+	configs := map[string]*string{}
+	for k, v := range settings {
+		configs[k] = &v
+	}
+	_, err := kadm.NewClient(cl).CreateTopic(ctx, partitions, -1, configs, name)
+	return err
+}
+
+// Finalize sets the level of a feature, up or down.
+func Finalize(ctx context.Context, cl *kgo.Client, feature string, level int16, up bool) error {
+	q := kmsg.NewPtrUpdateFeaturesRequest()
+	one := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	one.Feature, one.MaxVersionLevel, one.UpgradeType = feature, level, 2 // 2 is down where nothing is lost by it
+	if up {
+		one.UpgradeType = 1
+	}
+	q.FeatureUpdates = append(q.FeatureUpdates, one)
+	answer, err := q.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	err = kerr.ErrorForCode(answer.ErrorCode)
+	for i := range answer.Results {
+		err = errors.Join(err, kerr.ErrorForCode(answer.Results[i].ErrorCode))
+	}
+	return err
 }
