@@ -45,14 +45,15 @@ func TestStockHeaders(t *testing.T) {
 	name, _ := topic(t, c)
 	for p := range int32(partitions) {
 		for i := range 3 {
-			r := &kgo.Record{Topic: name, Partition: p, Key: fmt.Append(nil, "k", i), Value: fmt.Append(nil, "v", p, i), Timestamp: time.UnixMilli(1_000_000_000_000 + int64(i)),
-				Headers: []kgo.RecordHeader{{Key: "own", Value: []byte{1}}}}
+			r := &kgo.Record{Topic: name, Partition: p, Key: fmt.Append(nil, "k", i), Value: fmt.Append(nil, "v", p, i),
+				Timestamp: time.UnixMilli(1_000_000_000_000 + int64(i)), Headers: []kgo.RecordHeader{{Key: "own", Value: []byte{1}}}}
 			if err := c.Client().ProduceSync(ctx, r).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for target, settings := range map[string]map[string]string{"dlq." + name: nil, "dlq.spring." + name: nil, "dlq.broker." + name: {queueAllowed: "true"}} {
+	targets := map[string]map[string]string{"dlq." + name: nil, "dlq.spring." + name: nil, "dlq.broker." + name: {queueAllowed: "true"}}
+	for target, settings := range targets {
 		if err := deadletter.Topic(ctx, c.Client(), target, 2, settings); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,8 @@ func TestStockHeaders(t *testing.T) {
 		"dlq.broker." + name: {kip, map[string]string{limit: "2", queueTopic: "dlq.broker." + name, queueCopies: "true"}},
 	} {
 		g := group(t, c, target[:8], way.settings)
-		if _, err := (deadletter.Consumer{Bootstrap: way.through.Bootstrap(), Group: g, Topic: name, Ack: settle}).Settle(ctx, partitions*(1+2+2)); err != nil {
+		consumer := deadletter.Consumer{Bootstrap: way.through.Bootstrap(), Group: g, Topic: name, Ack: settle}
+		if _, err := consumer.Settle(ctx, partitions*(1+2+2)); err != nil {
 			t.Fatal(err)
 		}
 		until(t, 30*time.Second, "letters in "+target, func() bool {
@@ -143,8 +145,10 @@ func springs(t *testing.T, topic string, letters []*kgo.Record) {
 		if o == 2 {
 			message = "Offset delivery count exceeded the threshold."
 		}
-		text := fmt.Sprintf("%s %s %s %s", header("original-topic"), header("original-timestamp-type"), header("original-consumer-group"), header("exception-message"))
-		if want := fmt.Sprintf("%s CreateTime G %s", topic, message); text != want || at != 1_000_000_000_000+o || string(r.Value) != fmt.Sprint("v", p, o) {
+		text := fmt.Sprintf("%s %s %s %s", header("original-topic"), header("original-timestamp-type"), header("original-consumer-group"),
+			header("exception-message"))
+		want := fmt.Sprintf("%s CreateTime G %s", topic, message)
+		if text != want || at != 1_000_000_000_000+o || string(r.Value) != fmt.Sprint("v", p, o) {
 			t.Errorf("%s, at %d, value %q; want %s", text, at, r.Value, want)
 		}
 		seen[fmt.Sprint(p, o)] = true

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/ackproxy/ackproxy/e2e/deadletter"
 	"github.com/ackproxy/ackproxy/e2e/gateway"
 	"github.com/ackproxy/ackproxy/e2e/kafka"
@@ -60,6 +62,13 @@ func TestRedriveKilled(t *testing.T) {
 		t.Error("no redrive was killed")
 	}
 	onceBack(t, ctx, c, name, letters)
+	ends, err := c.Admin().ListEndOffsets(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets := -int64(2 * letters)
+	ends.Each(func(o kadm.ListedOffset) { offsets += o.Offset })
+	t.Logf("%d offsets are markers, or of transactions that a kill ended", offsets)
 
 	again := deadletter.Consumer{Bootstrap: p.Bootstrap(), Group: g, Topic: name, Poll: 50}
 	if _, err := again.Settle(ctx, 100); err != nil {

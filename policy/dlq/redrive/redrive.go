@@ -155,7 +155,7 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 	}
 	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
 		kgo.InstanceID(r.Group), // takes the place of one that was killed; a member of another name would wait until that has timed out
-		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
 	if err != nil {
 		return err
