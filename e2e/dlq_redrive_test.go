@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,27 +80,14 @@ func TestRedriveKilled(t *testing.T) {
 // redriveKilled calls the program until it ends by itself, and kills it before that, at random moments.
 func redriveKilled(t *testing.T, c *kafka.Cluster, topic string, kills int) (killed int) {
 	t.Helper()
-	program, err := gateway.Program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir(t), "redrive.log")
-	out, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
 	for {
-		r, err := kafka.Start(program, []string{"dlq", "redrive", "--bootstrap", c.Bootstrap(), "--topic", topic}, kafka.ProcessOptions{Output: out})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, log := redrive(t, c, topic)
 		limit := 40 * time.Second
 		if killed < kills {
 			limit = 50*time.Millisecond + rand.N(250*time.Millisecond)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		err = r.Wait(ctx) // kills it at the end of ctx
+		err := r.Wait(ctx) // kills it at the end of ctx
 		late := ctx.Err() != nil
 		cancel()
 		switch {
@@ -112,6 +99,30 @@ func redriveKilled(t *testing.T, c *kafka.Cluster, topic string, kills int) (kil
 			t.Fatalf("redrive: %v\n%s", err, kafka.Tail(log, 10))
 		}
 	}
+}
+
+// redrive starts the program, and names the file of what it says.
+func redrive(t *testing.T, c *kafka.Cluster, topic string, further ...string) (p *kafka.Process, log string) {
+	t.Helper()
+	program, err := gateway.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.CreateTemp(dir(t), "redrive-*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	args := append([]string{"dlq", "redrive", "--bootstrap", c.Bootstrap(), "--topic", topic}, further...)
+	if p, err = kafka.Start(program, args, kafka.ProcessOptions{Output: out}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, out.Name()
 }
 
 // onceBack says what is wrong with the records that were redriven: each of n is to be in its partition once more, and the same.
@@ -187,4 +198,36 @@ func deadLetters(t *testing.T, c *kafka.Cluster, keepRecords string, further map
 		t.Fatal(err)
 	}
 	return args
+}
+
+// TestRedriveTwice: of two redrives at once the later one ends the earlier, which says so. Each record is back once.
+func TestRedriveTwice(t *testing.T) {
+	c := cluster(t, kafka.Versions[0], 1)
+	ctx := within(t, time.Minute)
+	name, _ := topic(t, c)
+	if _, err := c.CreateTopic(ctx, "dlq."+name, partitions); err != nil {
+		t.Fatal(err)
+	}
+	const each = 200
+	if err := c.Produce(ctx, name, partitions, each); err != nil {
+		t.Fatal(err)
+	}
+	p := proxy(t, c, gateway.Options{Args: deadLetters(t, c, "", nil)})
+	reject := deadletter.Consumer{Bootstrap: p.Bootstrap(), Group: group(t, c, "g", nil), Topic: name}
+	if _, err := reject.Settle(ctx, partitions*each); err != nil {
+		t.Fatal(err)
+	}
+	slow, slowLog := redrive(t, c, "dlq."+name, "--rate", "50")
+	until(t, 20*time.Second, "the first redrive to have begun", func() bool {
+		all, err := deadletter.Read(ctx, c.Bootstrap(), name)
+		return err == nil && len(all) > partitions*each
+	})
+	fast, fastLog := redrive(t, c, "dlq."+name)
+	if err := fast.Wait(ctx); err != nil {
+		t.Errorf("the second redrive: %v\n%s", err, kafka.Tail(fastLog, 5))
+	}
+	if err := slow.Wait(ctx); err == nil || !strings.Contains(kafka.Tail(slowLog, 1), "another redrive") {
+		t.Errorf("the first redrive: %v\n%s", err, kafka.Tail(slowLog, 5))
+	}
+	onceBack(t, ctx, c, name, partitions*each)
 }

@@ -166,7 +166,7 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 	}
 	for !positions.reached() {
 		if err := r.transaction(ctx, s, positions); err != nil {
-			return err
+			return r.overtaken(err)
 		}
 		done, total := positions.done()
 		r.result.Remaining = total - done
@@ -210,15 +210,22 @@ func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, posi
 	case endErr != nil:
 		err = fmt.Errorf("commit: %w", endErr)
 	}
-	if errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) {
-		err = fmt.Errorf("another redrive of group %s has begun, and goes on with it: %w", r.Group, err)
-	}
 	if err != nil || !committed { // it is read once more after a rebalance
 		before.restore(positions)
 		return err
 	}
 	r.result.add(&counts)
 	return nil
+}
+
+// overtaken explains an error that another redrive is the cause of.
+func (r *run) overtaken(err error) error {
+	for _, fenced := range [...]error{kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.FencedInstanceID} {
+		if errors.Is(err, fenced) {
+			return fmt.Errorf("another redrive of group %s has begun, and goes on with it: %w", r.Group, err)
+		}
+	}
+	return err
 }
 
 func (p positions) copy() positions {
