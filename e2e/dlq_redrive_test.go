@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -56,7 +57,7 @@ func TestRedriveKilled(t *testing.T) {
 	t.Logf("%d records were rejected in %v", letters, time.Since(began).Round(time.Millisecond))
 
 	began = time.Now()
-	killed := redriveKilled(t, c, "dlq."+name, kills)
+	killed := redriveKilled(t, c, name, kills)
 	t.Logf("redriven in %v, %d of %d kills", time.Since(began).Round(time.Millisecond), killed, kills)
 	if killed == 0 {
 		t.Error("no redrive was killed")
@@ -77,28 +78,57 @@ func TestRedriveKilled(t *testing.T) {
 	twice(t, ctx, c, name)
 }
 
-// redriveKilled calls the program until it ends by itself, and kills it before that, at random moments.
+// redriveKilled redrives letters back to a topic. It calls the program until that ends by itself, and kills it before, at random moments: every
+// second time of its whole run, else soon after it wrote something.
 func redriveKilled(t *testing.T, c *kafka.Cluster, topic string, kills int) (killed int) {
 	t.Helper()
 	for {
-		r, log := redrive(t, c, topic)
-		limit := 40 * time.Second
+		r, log := redrive(t, c, "dlq."+topic)
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		done := make(chan error)
+		go func() { done <- r.Wait(ctx) }() // kills it at the end of ctx
+		var err error
 		if killed < kills {
-			limit = 50*time.Millisecond + rand.N(250*time.Millisecond)
+			if killed%2 == 1 {
+				written(ctx, c, topic, r.Done())
+			}
+			select {
+			case err = <-done:
+			case <-time.After(rand.N([]time.Duration{300 * time.Millisecond, 30 * time.Millisecond}[killed%2])):
+				killed++
+				cancel()
+				err = errors.Join(<-done, ctx.Err())
+			}
+		} else {
+			err = <-done
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		err := r.Wait(ctx) // kills it at the end of ctx
-		late := ctx.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
 			return killed
-		case late && killed < kills:
-			killed++
-		default:
+		case !errors.Is(err, context.Canceled):
 			t.Fatalf("redrive: %v\n%s", err, kafka.Tail(log, 10))
 		}
 	}
+}
+
+// written returns once something more is written to a topic, or done is closed.
+func written(ctx context.Context, c *kafka.Cluster, topic string, done <-chan struct{}) {
+	end := int64(-1)
+	_ = kafka.Until(ctx, "records", func(ctx context.Context) bool { // what goes wrong shows elsewhere
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		now := int64(0)
+		ends, err := c.Admin().ListEndOffsets(ctx, topic)
+		ends.Each(func(o kadm.ListedOffset) { now += o.Offset })
+		if end < 0 {
+			end = now
+		}
+		return err == nil && now > end
+	})
 }
 
 // redrive starts the program, and names the file of what it says.
