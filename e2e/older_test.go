@@ -18,6 +18,7 @@ func TestOlderBrokers(t *testing.T) {
 				kinds = []client.Kind{client.Java, client.Kgo}
 			}
 			matrix(t, cluster(t, v, 1), kinds, []string{client.Explicit, client.ExplicitSync})
+			t.Run("dead letters", func(t *testing.T) { clientsReject(t, cluster(t, v, 1), kinds) })
 		})
 	}
 }

@@ -64,6 +64,9 @@ var build = sync.OnceValues(func() (string, error) {
 	return bin, kafka.Run(context.Background(), "go", append(args, "github.com/ackproxy/ackproxy/cmd/ackproxy")...)
 })
 
+// Program is the path of the program, for its other commands.
+func Program() (string, error) { return build() }
+
 // Start starts a gateway and waits until it is ready.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if Direct() {

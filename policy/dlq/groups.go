@@ -118,7 +118,7 @@ func (g *groups) refresh(entry *groupEntry) {
 	before := entry.group
 	if err != nil { // the rest stays as it was; a queue that cannot be seen may not work any more
 		if next = before; next.own.topic != "" {
-			next.own.problem = cause(err)
+			next.own.why, next.own.problem = whyUnseen, cause(err)
 		}
 	}
 	entry.group, entry.due = next, g.policy.deps.Now().Add(groupRetry)

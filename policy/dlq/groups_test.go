@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -72,17 +73,18 @@ func TestStandDown(t *testing.T) {
 		config string
 		down   bool
 		notice string
+		why    string // it took over
 	}{
-		{"on and effective", 2, group("dlq.g"), nil, allowed, "when_effective", true, "is set and works"},
-		{"never", 2, group("dlq.g"), nil, allowed, "never", false, "is set and works"},
-		{"off", 2, group(""), nil, allowed, "when_effective", false, ""},
-		{"no topic", 2, group("dlq.g"), nil, nil, "when_effective", false, "there is no such topic"},
-		{"no topic, made by the broker", 2, group("dlq.g"), map[string]string{keyQueueAuto: "true"}, nil, "when_effective", true, "works"},
-		{"no prefix", 2, group("plain"), nil, allowed, "when_effective", false, `does not begin with "dlq."`},
-		{"another prefix", 2, group("plain"), map[string]string{keyQueuePrefix: "pl"}, allowed, "when_effective", true, "works"},
-		{"no flag", 2, group("dlq.g"), nil, map[string]map[string]string{"dlq.g": {}}, "when_effective", false, keyQueueAllow},
-		{"the level", 1, group("dlq.g"), nil, allowed, "when_effective", false, "share.version is finalized at 1"},
-		{"the source itself", 2, group("orders"), map[string]string{keyQueuePrefix: ""}, allowed, "when_effective", false, ""},
+		{"on and effective", 2, group("dlq.g"), nil, allowed, "when_effective", true, "is set and works", ""},
+		{"never", 2, group("dlq.g"), nil, allowed, "never", false, "is set and works", ""},
+		{"off", 2, group(""), nil, allowed, "when_effective", false, "", ""},
+		{"no topic", 2, group("dlq.g"), nil, nil, "when_effective", false, "there is no such topic", "no_topic"},
+		{"no topic, made by the broker", 2, group("dlq.g"), map[string]string{keyQueueAuto: "true"}, nil, "when_effective", true, "works", ""},
+		{"no prefix", 2, group("plain"), nil, allowed, "when_effective", false, `does not begin with "dlq."`, "prefix"},
+		{"another prefix", 2, group("plain"), map[string]string{keyQueuePrefix: "pl"}, allowed, "when_effective", true, "works", ""},
+		{"no flag", 2, group("dlq.g"), nil, map[string]map[string]string{"dlq.g": {}}, "when_effective", false, keyQueueAllow, "not_allowed"},
+		{"the level", 1, group("dlq.g"), nil, allowed, "when_effective", false, "share.version is finalized at 1", "share_version"},
+		{"the source itself", 2, group("orders"), map[string]string{keyQueuePrefix: ""}, allowed, "when_effective", false, "", "source_topic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -97,6 +99,15 @@ func TestStandDown(t *testing.T) {
 			}
 			if !r.notices.has(c.notice) {
 				t.Errorf("notices %q", r.notices.all)
+			}
+			for _, why := range []string{whyLevel, whyPrefix, whyNoTopic, whyNoFlag, whySource, whyUnseen} {
+				want := 0.0
+				if why == c.why {
+					want = 1
+				}
+				if n := testutil.ToFloat64(r.policy.metrics.tookOver.WithLabelValues(why)); n != want {
+					t.Errorf("took over %v times because of %s, want %v", n, why, want)
+				}
 			}
 		})
 	}

@@ -18,6 +18,7 @@ type metrics struct {
 	transactional prometheus.Counter
 	lostWithout   prometheus.Counter
 	stoodDown     prometheus.Counter
+	tookOver      *prometheus.CounterVec // partitions, by why the broker's own queue does not work
 
 	all        []prometheus.Collector
 	registerer prometheus.Registerer
@@ -44,7 +45,9 @@ func newMetrics(p *Policy) *metrics {
 		transactional: one("transactional_total", "Requests that reject in a transaction. They are not dead-lettered."),
 		lostWithout:   one("lost_without_dlq_total", "Last deliveries whose lock ran out with no acknowledgement that the broker took."),
 		stoodDown:     one("stood_down_total", "Partitions left to the broker's own dead-letter queue."),
-		payloads:      make(map[letter.Payload]prometheus.Counter),
+		tookOver: vec("took_over_total",
+			"Partitions dead-lettered although the broker has a dead-letter queue for the group, by why that does not work.", "why"),
+		payloads: make(map[letter.Payload]prometheus.Counter),
 	}
 	for f, name := range fateNames {
 		if fate(f) != pending {
@@ -54,7 +57,7 @@ func newMetrics(p *Policy) *metrics {
 	for _, kind := range [...]letter.Payload{letter.Full, letter.Refetched, letter.Unavailable} {
 		m.payloads[kind] = payloads.WithLabelValues(string(kind))
 	}
-	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.lostWithout, m.stoodDown,
+	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.lostWithout, m.stoodDown, m.tookOver,
 
 		gauge("memory_bytes", "Bytes of dead letters that are being produced or spooled.", func() float64 { return float64(p.room.used()) }),
 		gauge("spool_bytes", "Bytes that wait in the spool.", func() float64 { bytes, _ := p.spooled(); return float64(bytes) }),

@@ -32,11 +32,33 @@ const (
 type brokerQueue struct {
 	topic   string // empty: none is set
 	problem string // why nothing is written although it is set; a broker takes such settings and says nothing
+	why     string // the same as a label of metrics
 }
+
+// Values of the label why.
+const (
+	whyLevel   = "share_version"
+	whyPrefix  = "prefix"
+	whyNoTopic = "no_topic"
+	whyNoFlag  = "not_allowed"
+	whySource  = "source_topic"
+	whyUnseen  = "not_seen"
+)
 
 // works says whether the broker writes the group's dead letters from a topic.
 func (q *brokerQueue) works(source string) bool {
-	return q.topic != "" && q.problem == "" && q.topic != source
+	return q.topic != "" && q.fails(source) == ""
+}
+
+// fails is why it does not, as a label; empty where it does, or has no queue.
+func (q *brokerQueue) fails(source string) string {
+	switch {
+	case q.topic == "" || q.why != "":
+		return q.why
+	case q.topic == source:
+		return whySource
+	}
+	return ""
 }
 
 // state is for an operator.
@@ -57,6 +79,9 @@ func (p *Policy) leave(parts []part, g group) []part {
 		if g.own.works(one.asked.Topic) {
 			p.metrics.stoodDown.Inc()
 			continue
+		}
+		if why := g.own.fails(one.asked.Topic); why != "" {
+			p.metrics.tookOver.WithLabelValues(why).Inc()
 		}
 		kept = append(kept, one)
 	}
@@ -81,17 +106,17 @@ func (s *source) settings(ctx context.Context, g *group) error {
 	}
 	g.own = brokerQueue{topic: own[keyQueueTopic]}
 	if g.own.topic != "" {
-		g.own.problem = s.queueProblem(ctx, g.own.topic, broker)
+		g.own.why, g.own.problem = s.queueProblem(ctx, g.own.topic, broker)
 	}
 	return nil
 }
 
 // queueProblem says why a broker with these settings would write nothing to the topic; empty where it would. What cannot be seen is a problem,
 // too: two dead letters are better than none.
-func (s *source) queueProblem(ctx context.Context, topic string, broker map[string]string) string {
+func (s *source) queueProblem(ctx context.Context, topic string, broker map[string]string) (why, problem string) {
 	level, err := s.shareVersion(ctx)
 	if err != nil {
-		return cause(err)
+		return whyUnseen, cause(err)
 	}
 	prefix, known := broker[keyQueuePrefix]
 	if !known {
@@ -99,22 +124,22 @@ func (s *source) queueProblem(ctx context.Context, topic string, broker map[stri
 	}
 	switch {
 	case level < queueFeature:
-		return fmt.Sprintf("%s is finalized at %d, it takes %d", shareFeature, level, queueFeature)
+		return whyLevel, fmt.Sprintf("%s is finalized at %d, it takes %d", shareFeature, level, queueFeature)
 	case !strings.HasPrefix(topic, prefix):
-		return fmt.Sprintf("the topic's name does not begin with %q", prefix)
+		return whyPrefix, fmt.Sprintf("the topic's name does not begin with %q", prefix)
 	}
 	settings, err := s.configs(ctx, kmsg.ConfigResourceTypeTopic, topic)
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition) && broker[keyQueueAuto] == "true":
-		return "" // the broker makes it
+		return "", "" // the broker makes it
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return "there is no such topic"
+		return whyNoTopic, "there is no such topic"
 	case err != nil:
-		return cause(err)
+		return whyUnseen, cause(err)
 	case settings[keyQueueAllow] != "true":
-		return "the topic does not have " + keyQueueAllow + "=true"
+		return whyNoFlag, "the topic does not have " + keyQueueAllow + "=true"
 	}
-	return ""
+	return "", ""
 }
 
 // configs reads the settings of one resource. A broker without a name is the one that answers.

@@ -6,15 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/ackproxy/ackproxy/policy"
-	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
 
 // Options say what is redriven.
@@ -154,15 +150,19 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 		return nil
 	}
 	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
+		kgo.InstanceID(r.Group), // takes the place of one that was killed; a member of another name would wait until that has timed out
 		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if _, _, err := s.Client().ProducerID(ctx); err != nil { // ends the transaction that one was killed in, and with it the wait for its offsets
+		return fmt.Errorf("take over from an earlier redrive: %w", err)
+	}
 	for !positions.reached() {
 		if err := r.transaction(ctx, s, positions); err != nil {
-			return err
+			return r.overtaken(err)
 		}
 		done, total := positions.done()
 		r.result.Remaining = total - done
@@ -206,15 +206,22 @@ func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, posi
 	case endErr != nil:
 		err = fmt.Errorf("commit: %w", endErr)
 	}
-	if errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) {
-		err = fmt.Errorf("another redrive of group %s has begun, and goes on with it: %w", r.Group, err)
-	}
 	if err != nil || !committed { // it is read once more after a rebalance
 		before.restore(positions)
 		return err
 	}
 	r.result.add(&counts)
 	return nil
+}
+
+// overtaken explains an error that another redrive is the cause of.
+func (r *run) overtaken(err error) error {
+	for _, fenced := range [...]error{kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.FencedInstanceID} {
+		if errors.Is(err, fenced) {
+			return fmt.Errorf("another redrive of group %s has begun, and goes on with it: %w", r.Group, err)
+		}
+	}
+	return err
 }
 
 func (p positions) copy() positions {
@@ -230,96 +237,6 @@ func (p positions) restore(to positions) {
 	for at, s := range p {
 		*to[at] = *s
 	}
-}
-
-// choose makes the records to produce of those that were read.
-func (r *run) choose(ctx context.Context, read []*kgo.Record, positions positions) ([]*kgo.Record, Result, error) {
-	counts := Result{To: map[string]int{}}
-	var out []*kgo.Record
-	for _, rec := range read {
-		if !positions.take(rec) {
-			continue
-		}
-		counts.Read++
-		info, is := infoOf(rec)
-		switch {
-		case !is:
-			counts.Skipped.NoLetter++
-			continue
-		case !r.Filter.Match(&info, r.Now()):
-			counts.Filtered++
-			continue
-		case info.Payload == letter.Unavailable || info.Payload == "" && rec.Key == nil && rec.Value == nil:
-			counts.Skipped.NoPayload++
-			continue
-		case r.MaxHops > 0 && info.Hops > r.MaxHops:
-			counts.Skipped.Hops++
-			continue
-		}
-		again, err := r.again(ctx, rec, &info)
-		if err != nil {
-			return nil, counts, err
-		}
-		if again == nil {
-			counts.Skipped.NoTopic++
-			continue
-		}
-		counts.Redriven++
-		counts.To[again.Topic]++
-		out = append(out, again)
-	}
-	return out, counts, nil
-}
-
-// again is the record as it is to be produced: as it was, with the letter's id and hops, so that they are counted on if it is rejected once
-// more. It is nil where there is no topic for it.
-func (r *run) again(ctx context.Context, rec *kgo.Record, info *letter.Info) (*kgo.Record, error) {
-	topic := r.To
-	if topic == "" {
-		topic = info.Topic
-	}
-	n, err := r.partitionsOf(ctx, topic)
-	if n <= 0 || err != nil {
-		return nil, err
-	}
-	again := &kgo.Record{Topic: topic, Partition: max(info.Partition, 0) % int32(n), Key: rec.Key, Value: rec.Value}
-	headers := make([]policy.RecordHeader, len(rec.Headers))
-	for i, h := range rec.Headers {
-		headers[i] = policy.RecordHeader(h)
-	}
-	for _, h := range letter.Original(headers) {
-		again.Headers = append(again.Headers, kgo.RecordHeader(h))
-	}
-	if info.ID != "" {
-		again.Headers = append(again.Headers, kgo.RecordHeader{Key: letter.HeaderID, Value: []byte(info.ID)},
-			kgo.RecordHeader{Key: letter.HeaderHops, Value: strconv.AppendInt(nil, int64(info.Hops), 10)})
-	}
-	return again, nil
-}
-
-// partitionsOf is how many partitions a target topic has, -1 where it does not exist.
-func (r *run) partitionsOf(ctx context.Context, topic string) (int, error) {
-	if topic == "" {
-		return -1, nil
-	}
-	if n, known := r.partitions[topic]; known {
-		return n, nil
-	}
-	all, err := r.admin.ListTopics(ctx, topic)
-	if err != nil {
-		return 0, fmt.Errorf("look up topic %s: %w", topic, err)
-	}
-	n := -1
-	switch t := all[topic]; {
-	case t.Err == nil && len(t.Partitions) > 0:
-		n = len(t.Partitions)
-	case t.Err != nil && !errors.Is(t.Err, kerr.UnknownTopicOrPartition):
-		return 0, fmt.Errorf("look up topic %s: %w", topic, t.Err)
-	case r.To != "":
-		return 0, fmt.Errorf("topic %s: %w", topic, kerr.UnknownTopicOrPartition)
-	}
-	r.partitions[topic] = n
-	return n, nil
 }
 
 func (r *run) progress(p positions) {
