@@ -12,7 +12,7 @@ import (
 // TestDeadLetterOutage: the broker of the dead-letter topics is killed while clients of three libraries, on both carriers, reject last
 // deliveries. No record is lost, none is altered, and the source does not notice.
 func TestDeadLetterOutage(t *testing.T) {
-	away := 10 * time.Second
+	away := 6 * time.Second
 	if s := os.Getenv("E2E_DLQ_OUTAGE"); s != "" {
 		var err error
 		if away, err = time.ParseDuration(s); err != nil {
@@ -29,7 +29,7 @@ func TestDeadLetterOutage(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := outage.Run(t.Context(), outage.Options{Source: source, Letters: letters, Name: t.Name(), Dir: dir(t), Before: 2 * time.Second,
+	r, err := outage.Run(t.Context(), outage.Options{Source: source, Letters: letters, Name: t.Name(), Dir: dir(t), Before: time.Second,
 		Away: away, Rejects: 30, Every: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,8 +12,6 @@ import (
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/e2e/client"
 	"github.com/ackproxy/ackproxy/policy/dlq"
-	"github.com/ackproxy/ackproxy/policy/dlq/letter"
-	"github.com/ackproxy/ackproxy/policy/dlq/spool"
 )
 
 // Result is what was counted, of all groups together.
@@ -62,14 +58,7 @@ func (r *Result) fates() (n int) {
 // look asks, while the dead-letter broker is away, where the letters of the Rejects since then are.
 func (r *run) look(result *Result, since time.Time) error {
 	rejects := r.book.since(since) // before the spool is read: a letter is there before its Reject is accepted
-	kept := map[string]bool{}
-	err := spool.Read(r.spoolDir(), func(_ string, e spool.Entry) error {
-		l, err := letter.Decode(e.Data)
-		if err == nil {
-			kept[idOf(l.Headers)] = true
-		}
-		return err
-	})
+	kept, _, err := Spooled(r.spoolDir())
 	result.Spooled = len(kept)
 	for group, records := range rejects {
 		for _, one := range records {
@@ -102,40 +91,22 @@ func (r *run) id(group string, one client.Record) string {
 	return fmt.Sprintf("%s/%s/%d/%d", group, codec.UUID(r.topicID), one.Partition, one.Offset)
 }
 
-func idOf[H ~struct {
-	Key   string
-	Value []byte
-}](headers []H) (id string) {
-	for _, h := range headers {
-		one := struct {
-			Key   string
-			Value []byte
-		}(h)
-		if one.Key == letter.HeaderID {
-			id = string(one.Value)
-		}
-	}
-	return id
-}
-
 // compare holds the dead-letter topics against what was rejected, and what was to be.
 func (r *run) compare(ctx context.Context, result *Result) error {
-	source, err := read(ctx, r.Source.Bootstrap(), r.Name)
+	source, err := Read(ctx, r.Source.Bootstrap(), r.Name)
 	if err != nil {
 		return err
 	}
 	result.Gaps, result.GapsBefore = map[string]time.Duration{}, map[string]time.Duration{}
 	for _, m := range r.members {
-		letters, err := read(ctx, r.Letters.Bootstrap(), m.letters())
+		letters, err := Read(ctx, r.Letters.Bootstrap(), m.letters())
 		if err != nil {
 			return err
 		}
 		r.group(result, m, source, letters)
 	}
-	return spool.Read(r.spoolDir(), func(string, spool.Entry) error {
-		result.Left++
-		return nil
-	})
+	_, result.Left, err = Spooled(r.spoolDir())
+	return err
 }
 
 func (r *run) group(result *Result, m *member, source, letters []*kgo.Record) {
@@ -153,7 +124,7 @@ func (r *run) group(result *Result, m *member, source, letters []*kgo.Record) {
 		}
 	}
 	for _, l := range letters {
-		id := idOf(l.Headers)
+		id := ID(l.Headers)
 		found[id]++
 		if s := byID[id]; s == nil || !same(l, s) {
 			result.Altered++
@@ -180,41 +151,4 @@ func (m *member) rejects(r client.Record) bool {
 func same(l, s *kgo.Record) bool {
 	return bytes.Equal(l.Key, s.Key) && bytes.Equal(l.Value, s.Value) && len(l.Headers) > len(s.Headers) && l.Headers[0].Key == s.Headers[0].Key &&
 		bytes.Equal(l.Headers[0].Value, s.Headers[0].Value)
-}
-
-// fates reads from the metrics what the policy did.
-func (r *run) fates(ctx context.Context, result *Result) error {
-	page, err := r.gateway.Metrics(ctx)
-	result.Fates = map[string]int{}
-	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, "ackproxy_dlq_offsets_total{") {
-			continue
-		}
-		_, name, _ := strings.Cut(line, `result="`)
-		name, _, _ = strings.Cut(name, `"`)
-		if n := valueOf(line); n > 0 {
-			result.Fates[name] = int(n)
-		}
-	}
-	return err
-}
-
-// metric is the value of the first series that begins so.
-func (r *run) metric(ctx context.Context, series string) (float64, error) {
-	page, err := r.gateway.Metrics(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, series) {
-			return valueOf(line), nil
-		}
-	}
-	return 0, fmt.Errorf("no metric %s", series)
-}
-
-func valueOf(line string) float64 {
-	fields := strings.Fields(line)
-	n, _ := strconv.ParseFloat(fields[len(fields)-1], 64)
-	return n
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/ackproxy/ackproxy/e2e/client"
@@ -173,17 +174,18 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 		return err
 	}
 	if err := kafka.Until(ctx, "the spool to be empty", func(ctx context.Context) bool {
-		n, err := r.metric(ctx, "ackproxy_dlq_spool_bytes{")
-		return err == nil && n == 0
+		empty, err := SpoolEmpty(ctx, r.gateway)
+		return err == nil && empty
 	}); err != nil {
 		return err
 	}
 	result.Drained = time.Since(start)
-	var errs []error
-	for _, m := range r.members {
-		errs = append(errs, m.client.Stop())
+	if err := r.stop(); err != nil {
+		return err
 	}
-	return errors.Join(append(errs, r.fates(ctx, result))...)
+	var err error
+	result.Fates, err = Fates(ctx, r.gateway)
+	return err
 }
 
 func (r *run) settled(ctx context.Context) bool {
@@ -193,6 +195,17 @@ func (r *run) settled(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// stop has all clients leave, side by side.
+func (r *run) stop() error {
+	errs := make([]error, len(r.members))
+	var all sync.WaitGroup
+	for i, m := range r.members {
+		all.Go(func() { errs[i] = m.client.Stop() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // end ends what runs, in the order of its dependence.

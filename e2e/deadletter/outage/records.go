@@ -40,8 +40,8 @@ func (r *run) produce(ctx context.Context) error {
 	}
 }
 
-// read reads a topic to its end.
-func read(ctx context.Context, bootstrap, topic string) ([]*kgo.Record, error) {
+// Read reads a topic to its end.
+func Read(ctx context.Context, bootstrap, topic string) ([]*kgo.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	seeds := kgo.SeedBrokers(strings.Split(bootstrap, ",")...)
