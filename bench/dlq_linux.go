@@ -255,7 +255,7 @@ func (d *dlqRun) ratios() {
 		if len(off) == 0 || len(on) == 0 {
 			continue
 		}
-		ratio := stats.Median(on) / stats.Median(off)
+		ratio := stats.Median(stats.Ratios(on, off)) // round by round
 		d.report.Findings = append(d.report.Findings, fmt.Sprintf("%d %% rejected: with dead letters %.2f of the throughput without", share, ratio))
 	}
 }
