@@ -16,7 +16,7 @@ const (
 	floodCount = 16_000
 )
 
-// flooded has all of large records rejected, through the proxy without a policy, and through one whose dead-letter cluster accepts connections and says
+// flooded has all of large records rejected, through the proxy without a policy, and through those whose dead-letter cluster accepts connections and says
 // nothing. The peak of the resident memory is a finding.
 func (d *dlqRun) flooded(ctx context.Context) error {
 	if err := d.fill(ctx, floodTopic, floodCount, floodBytes); err != nil {
@@ -28,8 +28,11 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 	}
 	defer silent.Close()
 	go hold(silent)
-	if err := d.proxy(ctx, dlqSilent, "dead letters to a cluster that does not answer", silent.Addr().String()); err != nil {
-		return err
+	for name, l := range map[string]limits{dlqSilent: usual, dlqSmall: small} {
+		title := fmt.Sprintf("dead letters to a cluster that does not answer; keep_records, max_buffered and memory are %d MiB together", l.sum())
+		if err := d.proxy(ctx, name, title, silent.Addr().String(), l); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(d.running[dlqOff].Stop(), d.running[dlqOn].Stop()); err != nil {
 		return err
@@ -38,7 +41,7 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 	if d.running[dlqOff], err = d.running[dlqOff].Peer.Start(ctx, d.dir, d.port()); err != nil { // as it is at its start
 		return err
 	}
-	for _, name := range []string{dlqOff, dlqSilent} {
+	for _, name := range []string{dlqOff, dlqSilent, dlqSmall} {
 		r, peak := d.running[name], 0.0
 		group := "flood-" + name
 		if err := d.cluster.ShareGroup(ctx, group, nil); err != nil {

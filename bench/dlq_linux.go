@@ -41,7 +41,8 @@ const (
 	dlqTopic  = "backlog"
 	dlqOff    = "ackproxy"
 	dlqOn     = "ackproxy-dlq"
-	dlqSilent = "ackproxy-dlq-silent"
+	dlqSilent = "ackproxy-dlq-silent" // the flood's
+	dlqSmall  = "ackproxy-dlq-small"  // as well
 )
 
 // rejectShares are of a hundred records.
@@ -129,15 +130,28 @@ func (d *dlqRun) boot(ctx context.Context, args []string) (err error) {
 	if err := d.fill(ctx, dlqTopic, d.backlog, recordBytes); err != nil {
 		return err
 	}
-	return errors.Join(d.proxy(ctx, dlqOff, "no policy", ""), d.proxy(ctx, dlqOn, "dead letters to the same broker", d.cluster.Bootstrap()))
+	return errors.Join(d.proxy(ctx, dlqOff, "no policy", "", limits{}), d.proxy(ctx, dlqOn, "dead letters to the same broker", d.cluster.Bootstrap(), usual))
 }
 
+const dlqConfiguration = `protocol: {keep_records: %dMiB, max_buffered: %dMiB}
+policies:
+- name: dlq
+  builtin: dlq
+  config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: "dlq.{group}", memory: %dMiB}
+`
+
+// limits are those of memory in the configuration, in MiB.
+type limits struct{ keepRecords, maxBuffered, memory int }
+
+func (l limits) sum() int { return l.keepRecords + l.maxBuffered + l.memory }
+
+var usual, small = limits{64, 256, 64}, limits{16, 32, 16} // usual: the defaults
+
 // proxy starts a proxy with the dead-letter policy, or without where letters is empty.
-func (d *dlqRun) proxy(ctx context.Context, name, title, letters string) error {
+func (d *dlqRun) proxy(ctx context.Context, name, title, letters string, l limits) error {
 	var flags []string
 	if letters != "" {
-		text := fmt.Sprintf("policies: [{name: dlq, builtin: dlq, config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: \"dlq.{group}\"}}]\n",
-			letters, d.cluster.Bootstrap())
+		text := fmt.Sprintf(dlqConfiguration, l.keepRecords, l.maxBuffered, letters, d.cluster.Bootstrap(), l.memory)
 		file := filepath.Join(d.dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
