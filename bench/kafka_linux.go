@@ -85,7 +85,7 @@ func kafkaCommand(ctx context.Context, args []string) (err error) {
 	}
 	k.report.Seconds = time.Since(k.report.Started).Seconds()
 	k.say.done()
-	return k.tell()
+	return k.tell(report.KafkaBudgets())
 }
 
 // boot starts the broker and the contenders: no proxy, and ackproxy with audit off and on.
@@ -163,7 +163,7 @@ func (k *kafkaRun) measure(ctx context.Context, r *peer.Running, round int) erro
 	return err
 }
 
-func (k *kafkaRun) tell() error {
+func (k *kafkaRun) tell(budgets []report.Budget) error {
 	if k.format == "json" {
 		if err := json.NewEncoder(os.Stdout).Encode(k.report); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (k *kafkaRun) tell() error {
 	} else {
 		k.report.Table(os.Stdout)
 		fmt.Println()
-		k.report.BudgetTable(os.Stdout, report.KafkaBudgets())
+		k.report.BudgetTable(os.Stdout, budgets)
 	}
 	if k.jsonFile == "" {
 		return nil

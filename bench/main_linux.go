@@ -5,6 +5,7 @@
 //	go run ./bench install               fetch the contenders that Maven Central and PyPI have
 //	go run ./bench compare A.json B.json two runs, and which differences mean something
 //	go run ./bench kafka                 a real broker and real clients, direct and through ackproxy
+//	go run ./bench dlq                   dead letters: throughput with and without, and memory under a flood
 //	go run ./bench soak -minutes 30      resident memory under mixed load
 package main
 
@@ -23,6 +24,7 @@ import (
 // commands by their first argument. Those that begin with an underscore are the roles of child processes.
 var commands = map[string]func(context.Context, []string) error{
 	"compare":      compareCommand,
+	"dlq":          dlqCommand,
 	"install":      installCommand,
 	"kafka":        kafkaCommand,
 	"soak":         soakCommand,

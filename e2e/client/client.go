@@ -47,6 +47,7 @@ type Spec struct {
 	Mode             string
 	Count            int // records to settle before it ends by itself; 0 goes on until Stop
 	Seed             int // shifts the pattern
+	Rejects          int // above 0: of a hundred records so many are released, and rejected when they come again; all others are accepted
 	MaxPoll          int // records a poll; 100 when 0
 	Renew            bool
 	RecordLimit      bool          // a fetch takes MaxPoll records, not whole batches; Java and Kgo
@@ -119,7 +120,8 @@ func (s Spec) args() []string {
 		poll = 100
 	}
 	a := []string{"--bootstrap", s.Bootstrap, "--topic", s.Topic, "--group", s.Group, "--client-id", s.ID, "--mode", s.Mode,
-		"--count", strconv.Itoa(s.Count), "--seed", strconv.Itoa(s.Seed), "--max-poll", strconv.Itoa(poll)}
+		"--count", strconv.Itoa(s.Count), "--seed", strconv.Itoa(s.Seed), "--max-poll", strconv.Itoa(poll),
+		"--rejects", strconv.Itoa(s.Rejects)}
 	if s.Kind == Python {
 		return a
 	}

@@ -218,6 +218,21 @@ func refuseAbove(q *kmsg.ProduceRequest, limit int) (kmsg.Response, error, bool)
 	return answer, nil, true
 }
 
+// TestSpoolTakesLargeLettersInPieces: what is spooled does not need its size in memory once more, and what still fits is kept where not all does.
+func TestSpoolTakesLargeLettersInPieces(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"budget": "50ms", "spool": map[string]any{"max_bytes": "3MiB"}})
+	for o := range int64(4) {
+		r.kept[o] = policy.Record{Offset: o, Value: incompressible(spoolPiece * 9 / 10)}
+	}
+	v := r.decide(r.request(2, reject(0, 3)))
+	if !strings.HasPrefix(v.Reason, "dead letters: 3 spooled") || len(v.Edits) != 1 || v.Edits[0].First != 3 || v.Edits[0].Type != policy.Release {
+		t.Errorf("verdict %+v", v)
+	}
+	until(t, "no memory is taken", func() bool { return r.policy.room.used() == 0 })
+}
+
 // spool are the letters that wait.
 func (r *rig) spool() []letter.Record {
 	r.t.Helper()

@@ -17,6 +17,7 @@ import (
 const (
 	spoolRetry   = time.Second // between attempts to open a spool that another process has, or that cannot be opened
 	spoolPrefix  = "dlq-"      // of the directory below the state directory
+	spoolPiece   = 1 << 20     // bytes of letters that are written at a time: each is there twice more meanwhile
 	refusedQueue = "!refused"  // after a queue's name: letters that its topic will never take
 )
 
@@ -146,15 +147,36 @@ func (p *Policy) spoolAll(ctx context.Context, items []*item) {
 		byQueue[name] = append(byQueue[name], it)
 	}
 	for name, some := range byQueue {
-		if err := p.spoolSome(ctx, s, name, some); err != nil {
-			for _, it := range some {
-				it.err = fmt.Errorf("%w; %w", it.err, err)
-			}
+		for len(some) > 0 {
+			n := piece(some)
+			p.spoolPiece(ctx, s, name, some[:n])
+			some = some[n:]
+		}
+	}
+}
+
+// piece is how many of the items are spooled at a time.
+func piece(items []*item) (n int) {
+	for bytes := 0; n < len(items); n++ {
+		if bytes += items[n].record.Size(); bytes > spoolPiece {
+			return max(n, 1)
+		}
+	}
+	return n
+}
+
+// spoolPiece spools some items of one topic, all or none. What is on disk is not in memory any more.
+func (p *Policy) spoolPiece(ctx context.Context, s *spool.Store, name string, items []*item) {
+	err := p.spoolSome(ctx, s, name, items)
+	for _, it := range items {
+		if err != nil {
+			it.err = fmt.Errorf("%w; %w", it.err, err)
 			continue
 		}
-		for _, it := range some {
-			it.fate = spooled
-		}
+		it.fate = spooled
+		it.drop()
+		p.room.give(it.held)
+		it.held = 0
 	}
 }
 

@@ -36,8 +36,8 @@ const (
 // Suffix is what Ackproxy puts behind the name.
 func (o Observed) Suffix() string { return [...]string{"", "-metrics", "-audit"}[o] }
 
-// Ackproxy is the proxy by a command, such as "/bin/ackproxy" or "env GOMAXPROCS=1 /bin/ackproxy".
-func Ackproxy(name, command string, observed Observed) (*Peer, error) {
+// Ackproxy is the proxy by a command, such as "/bin/ackproxy" or "env GOMAXPROCS=1 /bin/ackproxy", with further flags.
+func Ackproxy(name, command string, observed Observed, flags ...string) (*Peer, error) {
 	words := strings.Fields(command)
 	if len(words) == 0 {
 		return nil, errors.New("an empty command")
@@ -56,7 +56,7 @@ func Ackproxy(name, command string, observed Observed) (*Peer, error) {
 		args := append(append([]string{}, words...), "run", "--listen", fmt.Sprintf("127.0.0.1:%d", at.Listen), "--upstream",
 			fmt.Sprintf("127.0.0.1:%d", at.Upstream), "--broker-ports", fmt.Sprint(at.brokers()), "--audit", sink, "--admin", admin,
 			"--state", filepath.Join(at.Dir, "state"), "--log-level", "warn")
-		return Command{Args: args}, nil
+		return Command{Args: append(args, flags...)}, nil
 	}
 	return p, nil
 }

@@ -64,6 +64,12 @@ func KafkaBudgets() []Budget {
 	return all
 }
 
+// DLQBudgets are those of the dead-letter policy: peer has it, without has none.
+func DLQBudgets(peer, without string) []Budget {
+	return []Budget{{What: "records/s with dead letters against without a policy, 1 % rejected", Workload: "rejects-1", Metric: Records, Peer: peer,
+		Against: []string{without}, AtLeast: .9}}
+}
+
 // Judge returns the ratios, one a round, and whether their median is within the budget; nil when one of the two was not measured.
 func (b Budget) Judge(r *Report) (ratios []float64, met bool) {
 	ratios = r.Figures(b.Peer, b.Workload, b.Metric)

@@ -29,6 +29,7 @@ public class ShareClient {
     final boolean sync;
     final boolean renew;
     final long seed;
+    final int rejects;
     final int count;
     final KafkaShareConsumer<byte[], byte[]> consumer;
     final Metadata metadata;
@@ -60,6 +61,7 @@ public class ShareClient {
         renew = Boolean.parseBoolean(args.get("renew"));
         seed = Long.parseLong(args.get("seed"));
         count = Integer.parseInt(args.get("count"));
+        rejects = Integer.parseInt(args.getOrDefault("rejects", "0"));
         Properties p = new Properties();
         p.put("bootstrap.servers", args.get("bootstrap"));
         p.put("group.id", args.get("group"));
@@ -127,11 +129,17 @@ public class ShareClient {
 
     /**
      * The pattern: of first deliveries one in ten is released and one rejected, and below offset 100 one is renewed: each renewal costs
-     * a round of its own. A renewed record is accepted afterwards.
+     * a round of its own. A renewed record is accepted afterwards. With --rejects so many of a hundred records are released at first
+     * and rejected when they come again, and all others accepted.
      */
     AcknowledgeType choose(ConsumerRecord<byte[], byte[]> r) {
         int delivery = r.deliveryCount().orElse((short) 1);
-        long h = (seed * 31 + r.partition() * 7L + r.offset() * 13) % 10;
+        long sum = seed * 31 + r.partition() * 7L + r.offset() * 13;
+        if (rejects > 0) {
+            if (sum % 100 >= rejects) return AcknowledgeType.ACCEPT;
+            return delivery > 1 ? AcknowledgeType.REJECT : AcknowledgeType.RELEASE;
+        }
+        long h = sum % 10;
         if (delivery > 1 || renewed.remove(key(r.partition(), r.offset()))) return AcknowledgeType.ACCEPT;
         if (h == 0) return AcknowledgeType.RELEASE;
         if (h == 1) return AcknowledgeType.REJECT;

@@ -22,7 +22,7 @@ import (
 // args are the arguments, as all clients have them.
 type args struct {
 	bootstrap, topic, group, clientID, mode, acquire string
-	count, seed, maxPoll, size                       int
+	count, seed, maxPoll, size, rejects              int
 	renew                                            bool
 	interval                                         time.Duration // between the batches of a producer
 }
@@ -39,6 +39,7 @@ func main() {
 	flag.IntVar(&a.seed, "seed", 0, "shifts the pattern")
 	flag.IntVar(&a.maxPoll, "max-poll", 100, "records a poll, at most")
 	flag.BoolVar(&a.renew, "renew", false, "renew some records before they are accepted")
+	flag.IntVar(&a.rejects, "rejects", 0, "of a hundred records, how many are released, and rejected when they come again; all others are accepted")
 	flag.DurationVar(&a.interval, "interval", 0, "of a producer, between batches of ten")
 	flag.IntVar(&a.size, "size", 0, "of a producer, bytes of each record in every tenth batch")
 	flag.Parse()

@@ -95,10 +95,17 @@ func (m *member) acknowledge(records []*kgo.Record) {
 	final, renew := map[*kgo.Record]kgo.AckStatus{}, map[*kgo.Record]kgo.AckStatus{}
 	for _, r := range records {
 		final[r] = kgo.AckAccept
+		sum := m.seed*31 + int(r.Partition)*7 + int(r.Offset)*13
+		if m.rejects > 0 {
+			if sum%100 < m.rejects {
+				final[r] = m.releaseOrReject(r)
+			}
+			continue
+		}
 		if r.DeliveryCount() > 1 {
 			continue
 		}
-		switch (m.seed*31 + int(r.Partition)*7 + int(r.Offset)*13) % 10 {
+		switch sum % 10 {
 		case 0:
 			final[r] = kgo.AckRelease
 		case 1:
@@ -115,6 +122,14 @@ func (m *member) acknowledge(records []*kgo.Record) {
 		m.flush()
 	}
 	m.mark(records, final)
+}
+
+// releaseOrReject is for records that are to be rejected when they come again.
+func (m *member) releaseOrReject(r *kgo.Record) kgo.AckStatus {
+	if r.DeliveryCount() > 1 {
+		return kgo.AckReject
+	}
+	return kgo.AckRelease
 }
 
 func (m *member) mark(records []*kgo.Record, types map[*kgo.Record]kgo.AckStatus) {

@@ -81,8 +81,16 @@ class Client:
         self.consumer.acknowledge(m, TYPES[kind])
 
     def choose(self, m):
-        """The pattern: of first deliveries one in ten each is released and rejected. This client has no renew."""
-        h = (self.args.seed * 31 + m.partition() * 7 + m.offset() * 13) % 10
+        """The pattern: of first deliveries one in ten each is released and rejected. This client has no renew.
+
+        With --rejects so many of a hundred records are released at first and rejected when they come again, and all others accepted.
+        """
+        total = self.args.seed * 31 + m.partition() * 7 + m.offset() * 13
+        if self.args.rejects > 0:
+            if total % 100 >= self.args.rejects:
+                return "accept"
+            return "reject" if m.delivery_count() > 1 else "release"
+        h = total % 10
         if m.delivery_count() > 1:
             return "accept"
         return {0: "release", 1: "reject"}.get(h, "accept")
@@ -118,6 +126,7 @@ def main():
         p.add_argument("--" + name, required=True)
     for name in ("count", "seed", "max-poll"):
         p.add_argument("--" + name, required=True, type=int)
+    p.add_argument("--rejects", default=0, type=int)
     Client(p.parse_args()).run()
 
 

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/ackproxy/ackproxy/bench/internal/report"
+)
+
+const (
+	floodTopic = "flood"
+	floodBytes = 64 << 10 // of a record: a poll has more than the policy's memory takes from ten members
+	floodCount = 16_000
+)
+
+// flooded has all of large records rejected, through the proxy without a policy, and through those whose dead-letter cluster accepts connections and says
+// nothing. The peak of the resident memory is a finding.
+func (d *dlqRun) flooded(ctx context.Context) error {
+	if err := d.fill(ctx, floodTopic, floodCount, floodBytes); err != nil {
+		return err
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer silent.Close()
+	go hold(silent)
+	for name, l := range map[string]limits{dlqSilent: usual, dlqSmall: small} {
+		title := fmt.Sprintf("dead letters to a cluster that does not answer; keep_records, max_buffered and memory are %d MiB together", l.sum())
+		if err := d.proxy(ctx, name, title, silent.Addr().String(), l); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(d.running[dlqOff].Stop(), d.running[dlqOn].Stop()); err != nil {
+		return err
+	}
+	delete(d.running, dlqOn)
+	if d.running[dlqOff], err = d.running[dlqOff].Peer.Start(ctx, d.dir, d.port()); err != nil { // as it is at its start
+		return err
+	}
+	for _, name := range []string{dlqOff, dlqSilent, dlqSmall} {
+		r, peak := d.running[name], 0.0
+		group := "flood-" + name
+		if err := d.cluster.ShareGroup(ctx, group, nil); err != nil {
+			return err
+		}
+		d.say.now("flood: %s", name)
+		c := crew{seeds: r.Addr, topic: floodTopic, group: group, members: d.members, rejects: 100, backlog: floodCount, pid: r.PID,
+			window: time.Duration(d.flood * float64(time.Second)), watch: func(mib float64) { peak = max(peak, mib) }}
+		figures, err := c.run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, r.Logs())
+		}
+		d.report.Findings = append(d.report.Findings, fmt.Sprintf("flood, %s: %d rejects of %d KiB, at most %.0f MiB resident, %.0f records/s",
+			name, c.rejected.Load(), floodBytes>>10, peak, figures[report.Records]))
+	}
+	return nil
+}
+
+// hold accepts connections and keeps them open, until the listener is closed.
+func hold(l net.Listener) {
+	var all []net.Conn
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			break
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.Close()
+	}
+}
