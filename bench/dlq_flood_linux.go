@@ -38,9 +38,13 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 		return err
 	}
 	delete(d.running, dlqOn)
-	if d.running[dlqOff], err = d.running[dlqOff].Peer.Start(ctx, d.dir, d.port()); err != nil { // as it is at its start
+	off := d.running[dlqOff].Peer
+	delete(d.running, dlqOff)
+	r, err := off.Start(ctx, d.dir, d.port()) // as it is at its start
+	if err != nil {
 		return err
 	}
+	d.running[dlqOff] = r
 	for _, name := range []string{dlqOff, dlqSilent, dlqSmall} {
 		r, peak := d.running[name], 0.0
 		group := "flood-" + name

@@ -133,11 +133,11 @@ func (d *dlqRun) boot(ctx context.Context, args []string) (err error) {
 	return errors.Join(d.proxy(ctx, dlqOff, "no policy", "", limits{}), d.proxy(ctx, dlqOn, "dead letters to the same broker", d.cluster.Bootstrap(), usual))
 }
 
-const dlqConfiguration = `protocol: {keep_records: %dMiB, max_buffered: %dMiB}
+const dlqConfiguration = `protocol: {keep_records: %dMiB, max_buffered: %dMiB, max_frame: 32MiB}
 policies:
 - name: dlq
   builtin: dlq
-  config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: "dlq.{group}", memory: %dMiB}
+  config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: "dlq.{group}", memory: %dMiB, max_record: 8MiB}
 `
 
 // limits are those of memory in the configuration, in MiB.
@@ -165,7 +165,10 @@ func (d *dlqRun) proxy(ctx context.Context, name, title, letters string, l limit
 	p.Title = title
 	d.peers = append(d.peers, p)
 	d.report.Peers = append(d.report.Peers, report.Peer{Name: p.Name, Title: p.Title, Version: p.Version})
-	d.running[name], err = p.Start(ctx, d.dir, d.port())
+	r, err := p.Start(ctx, d.dir, d.port())
+	if err == nil {
+		d.running[name] = r
+	}
 	return err
 }
 

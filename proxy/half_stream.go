@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -13,12 +15,38 @@ func (h *half) startLarge() error {
 	if err := h.flush(); err != nil {
 		return err
 	}
-	if err := h.limits.take(2 * bufferSize); err != nil {
-		return err
+	to := spareFor(h.frame)
+	if to == nil || h.limits.take(cap(to)) != nil {
+		if err := h.limits.take(2 * bufferSize); err != nil {
+			return err
+		}
+		to = make([]byte, 0, 2*bufferSize)
 	}
-	h.large = append(make([]byte, 0, 2*bufferSize), h.buf[h.r:h.w]...)
+	h.large = append(to, h.buf[h.r:h.w]...)
 	h.r, h.w, h.sent = 0, 0, 0
 	return nil
+}
+
+// spares are buffers of frames that were held whole, by the logarithm of their size: a steady stream of such frames allocates nothing. Larger ones
+// are rare, and too much to keep.
+var spares [maxSpare + 1]sync.Pool
+
+const maxSpare = 22 // 4 to 8 MiB
+
+// spareFor is an empty buffer of about so many bytes, nil where there is none.
+func spareFor(size int) []byte {
+	if class := bits.Len(uint(size)) - 1; class <= maxSpare {
+		if b, ok := spares[class].Get().(*[]byte); ok {
+			return (*b)[:0]
+		}
+	}
+	return nil
+}
+
+func keepSpare(b []byte) {
+	if class := bits.Len(uint(cap(b))) - 1; class <= maxSpare {
+		spares[class].Put(&b)
+	}
 }
 
 func (h *half) growLarge() error {
@@ -26,7 +54,9 @@ func (h *half) growLarge() error {
 	if err := h.limits.take(size - cap(h.large)); err != nil {
 		return err
 	}
-	h.large = append(make([]byte, 0, size), h.large...)
+	old := h.large
+	h.large = append(make([]byte, 0, size), old...)
+	keepSpare(old)
 	return nil
 }
 
@@ -46,6 +76,7 @@ func (h *half) sendLarge() error {
 
 func (h *half) dropLarge() {
 	h.limits.give(cap(h.large))
+	keepSpare(h.large)
 	h.large = nil
 }
 
