@@ -270,10 +270,10 @@ func leaderMoves(t *testing.T, moves int, endpoints []policy.EndpointMember) {
 		}
 		return true
 	})
-	compareTallies(t, wire, seen)
+	compareTallies(t, wire, seen, 10*moves) // 20 were settled after each move, some of them while nobody may have been told
 }
 
-func compareTallies(t *testing.T, wire *acknowledged, seen *recorder) {
+func compareTallies(t *testing.T, wire *acknowledged, seen *recorder, least int) {
 	observed := &acknowledged{sent: map[string]int{}, agreed: map[string]int{}}
 	for _, o := range seen.seen() {
 		codes := map[string]int16{}
@@ -284,7 +284,7 @@ func compareTallies(t *testing.T, wire *acknowledged, seen *recorder) {
 		}
 		tally(&o.Request, codes, observed.sent, observed.agreed)
 	}
-	if len(wire.agreed) < 1000 {
+	if len(wire.agreed) < least {
 		t.Errorf("%d records acknowledged", len(wire.agreed))
 	}
 	for how, n := range wire.agreed {
