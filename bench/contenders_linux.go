@@ -21,12 +21,12 @@ import (
 var observations = []peer.Observed{peer.Nothing, peer.Metrics, peer.Audit}
 
 // peerNames are the contenders, in the order of tables.
-var peerNames = []string{"direct", "relay", "haproxy", "envoy", "kroxylicious", "ackproxy", "ackproxy-metrics", "ackproxy-audit"}
+var peerNames = []string{"direct", "relay", "haproxy", "envoy", "kroxylicious", "ackproxy", "ackproxy-metrics", "ackproxy-audit", "ackproxy-plugin"}
 
 // find looks for the chosen contenders. One that is missing is said to be, here and in the report.
 func (b *bench) find(ctx context.Context) error {
 	for name := range strings.SplitSeq(b.peersOptions.peers, ",") {
-		p, err := findPeer(ctx, name, b.ackproxy)
+		p, err := findPeer(ctx, name, b.ackproxy, b.dir)
 		if errors.As(err, &misuse{}) {
 			return err
 		}
@@ -55,7 +55,7 @@ func (b *bench) find(ctx context.Context) error {
 	return nil
 }
 
-func findPeer(ctx context.Context, name, ackproxy string) (*peer.Peer, error) {
+func findPeer(ctx context.Context, name, ackproxy, dir string) (*peer.Peer, error) {
 	switch name {
 	case "direct":
 		return peer.Direct(), nil
@@ -67,6 +67,8 @@ func findPeer(ctx context.Context, name, ackproxy string) (*peer.Peer, error) {
 		return peer.Envoy(ctx, false)
 	case "kroxylicious":
 		return peer.Kroxylicious(ctx, false, fenced())
+	case "ackproxy-plugin":
+		return peer.AckproxyPlugin(ctx, ackproxy, dir)
 	}
 	for _, observed := range observations {
 		if name == "ackproxy"+observed.Suffix() {

@@ -114,7 +114,7 @@ func (k *kafkaRun) boot(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	for _, name := range []string{"direct", "ackproxy", "ackproxy-audit"} {
-		p, err := findPeer(ctx, name, k.ackproxy)
+		p, err := findPeer(ctx, name, k.ackproxy, k.dir)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -97,7 +98,7 @@ func TestBudgets(t *testing.T) {
 	}
 	var w bytes.Buffer
 	r.BudgetTable(&w, Budgets("ackproxy", "ackproxy-metrics", "ackproxy-audit"))
-	contains(t, w.String(), "16 more were not measured", "MISSED", "≥ 0.95")
+	contains(t, w.String(), "17 more were not measured", "MISSED", "≥ 0.95")
 }
 
 func TestBetterOfTwoInverseAndNever(t *testing.T) {
@@ -133,5 +134,21 @@ func TestNumbers(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestBudgetOfDifference(t *testing.T) {
+	r := &Report{}
+	for _, us := range []float64{200, 220, 260} {
+		r.Cell("plugin", "ack-1").Add(map[Metric]float64{P50: us})
+		r.Cell("plain", "ack-1").Add(map[Metric]float64{P50: 100})
+	}
+	b := Budget{Workload: "ack-1", Metric: P50, Peer: "plugin", Against: []string{"plain"}, Added: true, AtMost: 150}
+	if xs, met := b.Judge(r); fmt.Sprint(xs) != "[100 120 160]" || !met {
+		t.Errorf("%v, %v", xs, met)
+	}
+	b.AtMost = 110
+	if _, met := b.Judge(r); met {
+		t.Error("120 is within 110")
 	}
 }
