@@ -14,6 +14,7 @@ import (
 type builtin struct {
 	check   func(p *config.Policy, state string) error // *policy.ConfigError, joined; starts nothing
 	decides bool
+	failure config.OnFailure // where the configuration says nothing; empty: forward
 	open    func(a *app, name string, config []byte) (opened, error)
 }
 
@@ -24,11 +25,11 @@ type opened struct {
 	maps     policy.EndpointPolicy
 }
 
-// builtins are the built-in policies by name.
+// builtins are the built-in policies by name. A dead-letter policy that fails lets no Reject pass, unless it is told to.
 var builtins = map[string]builtin{
 	"audit":     {check: checkAudit, open: openAudit},
 	"chaos":     {decides: true},
-	"dlq":       {check: checkDLQ, decides: true, open: openDLQ},
+	"dlq":       {check: checkDLQ, decides: true, failure: config.OnFailureRespond, open: openDLQ},
 	"endpoints": {check: checkEndpoints, open: openEndpoints},
 }
 

@@ -16,10 +16,13 @@ const (
 	formatJSON outputFormat = "json"
 )
 
-// String, Type and Set implement pflag.Value.
+// String is the format as -o spells it.
 func (f *outputFormat) String() string { return string(*f) }
-func (f *outputFormat) Type() string   { return "text|json" }
 
+// Type is what -h shows in place of a value.
+func (f *outputFormat) Type() string { return "text|json" }
+
+// Set takes what follows -o.
 func (f *outputFormat) Set(s string) error {
 	if v := outputFormat(s); v == formatText || v == formatJSON {
 		*f = v

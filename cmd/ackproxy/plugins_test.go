@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,9 +193,12 @@ func TestPluginsDieWithAckproxy(t *testing.T) {
 // children are the processes that a process has started. Linux only tells.
 func children(t *testing.T, parent int) (pids []int) {
 	t.Helper()
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	if len(files) == 0 {
-		t.Skip("there is no /proc")
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux lists a process's children in /proc")
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no process in /proc: ", err)
 	}
 	for _, f := range files {
 		if _, fields, ok := stat(f); ok && fields[1] == strconv.Itoa(parent) {

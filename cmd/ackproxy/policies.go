@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,9 @@ var failureModes = map[config.OnFailure]policy.FailureMode{
 	config.OnFailureForward: policy.FailForward, config.OnFailureRespond: policy.FailRespond, config.OnFailureClose: policy.FailClose,
 }
 
-// onFailure is what is done when a policy fails. A dead-letter policy that fails lets no Reject pass, unless it is told to.
+// onFailure is what is done when a policy fails.
 func onFailure(p config.Policy) config.OnFailure {
-	switch {
-	case p.OnFailure != "":
-		return p.OnFailure
-	case p.Builtin == "dlq":
-		return config.OnFailureRespond
-	}
-	return config.OnFailureForward
+	return cmp.Or(p.OnFailure, builtins[p.Builtin].failure, config.OnFailureForward)
 }
 
 // plugin is a policy in a process of its own.

@@ -26,8 +26,13 @@ var settingFlags = []struct{ name, path, value, usage string }{
 // textValue is a flag that is checked later, with all other settings. It implements pflag.Value.
 type textValue struct{ text, kind string }
 
-func (t *textValue) String() string     { return t.text }
-func (t *textValue) Type() string       { return t.kind }
+// String is the text.
+func (t *textValue) String() string { return t.text }
+
+// Type is what -h shows in place of a value.
+func (t *textValue) Type() string { return t.kind }
+
+// Set takes any text.
 func (t *textValue) Set(s string) error { t.text = s; return nil }
 
 func addSettingFlags(cmd *cobra.Command) {

@@ -133,8 +133,8 @@ func (r *rig) decide(q *policy.Request) policy.Verdict {
 	return v
 }
 
-// letters reads n dead letters; it fails when there are fewer.
-func (r *rig) letters(topic string, n int) []*kgo.Record {
+// consume reads a topic from its beginning until enough is there, which it is told of all that has come; it fails when that never is.
+func (r *rig) consume(topic string, enough func([]*kgo.Record) bool) []*kgo.Record {
 	r.t.Helper()
 	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
 		kgo.FetchMaxWait(100*time.Millisecond))...)
@@ -145,13 +145,19 @@ func (r *rig) letters(topic string, n int) []*kgo.Record {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	defer cancel()
 	var all []*kgo.Record
-	for len(all) < n {
-		f := cl.PollFetches(ctx)
+	for !enough(all) {
+		all = append(all, cl.PollFetches(ctx).Records()...)
 		if ctx.Err() != nil {
-			r.t.Fatalf("%d of %d dead letters in %s", len(all), n, topic)
+			r.t.Fatalf("%d dead letters in %s are not enough", len(all), topic)
 		}
-		all = append(all, f.Records()...)
 	}
+	return all
+}
+
+// letters reads n dead letters; it fails when there are fewer, or more.
+func (r *rig) letters(topic string, n int) []*kgo.Record {
+	r.t.Helper()
+	all := r.consume(topic, func(all []*kgo.Record) bool { return len(all) >= n })
 	if len(all) > n {
 		r.t.Fatalf("%d dead letters in %s instead of %d", len(all), topic, n)
 	}
@@ -183,25 +189,16 @@ var codecZero codec.UUID
 // distinct reads until n letters with different ids are there, and returns the ids in the order that each was seen first.
 func (r *rig) distinct(topic string, n int) []string {
 	r.t.Helper()
-	cl, err := kgo.NewClient(append(r.read, kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
-		kgo.FetchMaxWait(100*time.Millisecond))...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
-	defer cancel()
 	var ids []string
-	for len(ids) < n {
-		for _, l := range cl.PollFetches(ctx).Records() {
+	r.consume(topic, func(all []*kgo.Record) bool {
+		ids = ids[:0]
+		for _, l := range all {
 			if id := header(l, "ackproxy.dlq.id"); !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
-		if ctx.Err() != nil {
-			r.t.Fatalf("%d of %d dead letters in %s", len(ids), n, topic)
-		}
-	}
+		return len(ids) >= n
+	})
 	return ids
 }
 

@@ -88,22 +88,23 @@ type decoder struct {
 
 func (d *decoder) uvarint() uint64 {
 	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.bad, d.rest = true, nil
-		return 0
-	}
-	d.rest = d.rest[n:]
+	d.advance(n)
 	return v
 }
 
 func (d *decoder) varint() int64 {
 	v, n := binary.Varint(d.rest)
+	d.advance(n)
+	return v
+}
+
+// advance goes behind a number of n bytes. It has none where it is cut off, and a negative number where it is too long; neither is kept.
+func (d *decoder) advance(n int) {
 	if n <= 0 {
 		d.bad, d.rest = true, nil
-		return 0
+		return
 	}
 	d.rest = d.rest[n:]
-	return v
 }
 
 func (d *decoder) bytes() []byte {

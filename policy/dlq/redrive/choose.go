@@ -22,7 +22,7 @@ func (r *run) choose(ctx context.Context, read []*kgo.Record, positions position
 			continue
 		}
 		counts.Read++
-		info, is := infoOf(rec)
+		info, headers, is := infoOf(rec)
 		switch {
 		case !is:
 			counts.Skipped.NoLetter++
@@ -37,7 +37,7 @@ func (r *run) choose(ctx context.Context, read []*kgo.Record, positions position
 			counts.Skipped.Hops++
 			continue
 		}
-		again, err := r.again(ctx, rec, &info)
+		again, err := r.again(ctx, rec, &info, headers)
 		if err != nil {
 			return nil, counts, err
 		}
@@ -54,7 +54,7 @@ func (r *run) choose(ctx context.Context, read []*kgo.Record, positions position
 
 // again is the record as it is to be produced: as it was, with the letter's id and hops, so that they are counted on if it is rejected once
 // more. It is nil where there is no topic for it.
-func (r *run) again(ctx context.Context, rec *kgo.Record, info *letter.Info) (*kgo.Record, error) {
+func (r *run) again(ctx context.Context, rec *kgo.Record, info *letter.Info, headers []policy.RecordHeader) (*kgo.Record, error) {
 	topic := r.To
 	if topic == "" {
 		topic = info.Topic
@@ -64,10 +64,6 @@ func (r *run) again(ctx context.Context, rec *kgo.Record, info *letter.Info) (*k
 		return nil, err
 	}
 	again := &kgo.Record{Topic: topic, Partition: max(info.Partition, 0) % int32(n), Key: rec.Key, Value: rec.Value}
-	headers := make([]policy.RecordHeader, len(rec.Headers))
-	for i, h := range rec.Headers {
-		headers[i] = policy.RecordHeader(h)
-	}
 	for _, h := range letter.Original(headers) {
 		again.Headers = append(again.Headers, kgo.RecordHeader(h))
 	}

@@ -125,24 +125,24 @@ func (s *Summary) Rows() []Row {
 // Inspect is what a record of a dead-letter topic says of itself; whether it is a dead letter at all; and whether the filter chooses it. What
 // is no letter, no filter leaves out.
 func Inspect(r *kgo.Record, f Filter, now time.Time) (l Letter, is, chosen bool) {
-	info, is := infoOf(r)
+	info, _, is := infoOf(r)
 	return Letter{DLQ: r.Topic, Where: InTopic, Partition: r.Partition, Offset: r.Offset, ID: info.ID, Topic: info.Topic, SourcePartition: info.Partition,
 		SourceOffset: info.Offset, Group: info.Group, Reason: string(info.Reason), Message: info.Message, DeliveryCount: info.DeliveryCount,
 		Hops: info.Hops, Time: info.Time, Member: info.Member, ClientID: info.ClientID, Principal: info.Principal,
 		Payload: string(info.Payload), KeyBytes: size(r.Key), ValueBytes: size(r.Value)}, is, !is || f.Match(&info, now)
 }
 
-// infoOf reads a letter's headers. A broker's own letter says nothing of its time: that is the record's.
-func infoOf(r *kgo.Record) (letter.Info, bool) {
-	headers := make([]policy.RecordHeader, len(r.Headers))
+// infoOf reads a letter's headers, which it returns as well. A broker's own letter says nothing of its time: that is the record's.
+func infoOf(r *kgo.Record) (info letter.Info, headers []policy.RecordHeader, is bool) {
+	headers = make([]policy.RecordHeader, len(r.Headers))
 	for i, h := range r.Headers {
 		headers[i] = policy.RecordHeader(h)
 	}
-	info, is := letter.Read(headers)
+	info, is = letter.Read(headers)
 	if info.Time.IsZero() {
 		info.Time = r.Timestamp
 	}
-	return info, is
+	return info, headers, is
 }
 
 func size(b []byte) int {
