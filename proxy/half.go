@@ -10,7 +10,7 @@ import (
 
 const (
 	bufferSize = 64 << 10
-	spliceMin  = 256 << 10 // below this, copying through the buffer costs no more than setting up a splice
+	relayMin   = 256 << 10 // what is left of a frame and is more goes through a larger buffer
 )
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
@@ -31,7 +31,7 @@ type next uint8
 const (
 	readMore   next = iota
 	endOfInput      // the source sent FIN
-	spliceRest      // the rest of a large frame goes socket to socket
+	relayRest       // the rest of a large frame passes without a look
 	streamRest      // the frame at the buffer's start is to be walked while it streams
 )
 
@@ -100,8 +100,8 @@ func (h *half) step() (next, error) {
 		if h.skip > 0 {
 			n := min(h.skip, h.w-h.r)
 			h.r, h.skip = h.r+n, h.skip-n
-			if h.skip >= spliceMin && h.canSplice() {
-				return spliceRest, nil
+			if h.skip >= relayMin {
+				return relayRest, nil
 			}
 			if h.skip > 0 {
 				return readMore, nil

@@ -96,6 +96,60 @@ func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 	}
 }
 
+// relay moves n bytes of a frame from source to destination. While none come it holds no buffer.
+func (h *half) relay(n int) error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	src, ok := h.src.(*net.TCPConn)
+	if !ok {
+		return h.relayConn(n)
+	}
+	raw, err := src.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("%s: %w", h.side, err)
+	}
+	var failed error
+	fresh := true // as in runTCP
+	err = raw.Read(func(fd uintptr) bool {
+		var parked bool
+		n, parked, failed = h.relaySome(int(fd), n, &fresh)
+		return !parked
+	})
+	if failed == nil && err != nil {
+		failed = fmt.Errorf("read from %s: %w", h.side, err)
+	}
+	return failed
+}
+
+// relaySome moves what the socket has, and returns what is left to move.
+func (h *half) relaySome(fd, n int, fresh *bool) (rest int, parked bool, err error) {
+	b := relays.Get().(*relayed)
+	defer relays.Put(b)
+	for n > 0 {
+		h.calls++
+		k, left, errno := h.in.recv(fd, b[:min(n, len(b))])
+		switch {
+		case errno == syscall.EAGAIN:
+			*fresh = false
+			return n, true, nil
+		case errno == syscall.EINTR:
+			continue
+		case errno != 0:
+			return n, false, fmt.Errorf("read from %s: %w", h.side, os.NewSyscallError("recvmsg", errno))
+		case k == 0:
+			return n, false, h.readError(nil)
+		}
+		if err := h.write(b[:k]); err != nil {
+			return n, false, err
+		}
+		if n -= k; n > 0 && !left && !*fresh {
+			return n, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // sender returns the function that writes to c: at once where the socket has room, else through the connection, which parks. The
 // descriptor stays c's while the half runs, since conn closes sockets only after both halves have returned.
 func sender(c net.Conn) (func([]byte) error, error) {

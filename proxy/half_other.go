@@ -13,6 +13,13 @@ func (h *half) run() error {
 	return h.runConn()
 }
 
+func (h *half) relay(n int) error {
+	if err := h.flush(); err != nil {
+		return err
+	}
+	return h.relayConn(n)
+}
+
 func sender(c net.Conn) (func([]byte) error, error) {
 	return func(p []byte) error { _, err := c.Write(p); return err }, nil
 }

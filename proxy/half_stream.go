@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
-	"net"
 	"sync"
 	"time"
 )
@@ -97,15 +96,15 @@ func (h *half) more() error {
 	return h.readError(err)
 }
 
-// jump passes n bytes on without a look: what is buffered, then socket to socket.
+// jump passes n bytes on without a look: what is buffered, then the rest.
 func (h *half) jump(n int) error {
 	buffered := min(n, h.w-h.r)
 	h.r += buffered
 	if n -= buffered; n == 0 {
 		return nil
 	}
-	if n >= spliceMin && h.canSplice() {
-		return h.splice(n)
+	if n >= relayMin {
+		return h.relay(n)
 	}
 	for n > 0 {
 		if err := h.more(); err != nil {
@@ -117,23 +116,28 @@ func (h *half) jump(n int) error {
 	return nil
 }
 
-// splice moves n bytes from source to destination in the kernel.
-func (h *half) splice(n int) error {
-	if err := h.flush(); err != nil {
-		return err
-	}
-	done, err := io.CopyN(h.dst, h.src, int64(n))
-	if done == int64(n) {
-		return nil
-	}
-	return h.readError(err)
-}
+// relayed is a buffer that large frames go through. It is as large as what one read of a socket brings at best, and fits a core's cache.
+type relayed [256 << 10]byte
 
-// canSplice says whether both ends are TCP sockets, so that io.CopyN stays in the kernel.
-func (h *half) canSplice() bool {
-	_, a := h.src.(*net.TCPConn)
-	_, b := h.dst.(*net.TCPConn)
-	return a && b
+var relays = sync.Pool{New: func() any { return new(relayed) }}
+
+// relayConn is relay with blocking reads.
+func (h *half) relayConn(n int) error {
+	b := relays.Get().(*relayed)
+	defer relays.Put(b)
+	for n > 0 {
+		k, err := h.src.Read(b[:min(n, len(b))])
+		if k > 0 {
+			if err := h.write(b[:k]); err != nil {
+				return err
+			}
+			n -= k
+		}
+		if err != nil && n > 0 {
+			return h.readError(err)
+		}
+	}
+	return nil
 }
 
 func (h *half) readError(err error) error {
@@ -161,8 +165,7 @@ func (h *half) other(n next) (err error) {
 		}
 		return err
 	}
-	left := h.skip
-	if err = h.splice(left); err == nil {
+	if err = h.relay(h.skip); err == nil {
 		h.skip = 0
 		h.frameDone()
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // recordSizes are around every border there is: nothing, the buffer, where splicing starts, and well beyond.
-var recordSizes = []int{0, 1, bufferSize - 1, bufferSize, bufferSize + 1, spliceMin - 1, spliceMin, spliceMin + 1, 1<<20 + 7, 3}
+var recordSizes = []int{0, 1, bufferSize - 1, bufferSize, bufferSize + 1, relayMin - 1, relayMin, relayMin + 1, 1<<20 + 7, 3}
 
 // noise is what records are cut from.
 var noise = func() []byte {
