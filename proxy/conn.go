@@ -31,9 +31,10 @@ type conn struct {
 	spoke      atomic.Bool                      // a byte of the broker's reached the client
 	relay      atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
-	left     atomic.Int32  // halves that have not ended
-	patience *time.Timer   // of a refusal that waits; set by the request half as it ends
-	answered chan struct{} // closed when the response half has ended
+	watching atomic.Pointer[watch] // of the last decision that waited
+	left     atomic.Int32          // halves that have not ended
+	patience *time.Timer           // of a refusal that waits; set by the request half as it ends
+	answered chan struct{}         // closed when the response half has ended
 
 	once   sync.Once
 	failed chan struct{} // closed by fail
@@ -140,6 +141,9 @@ func (c *conn) fail(err error) {
 		defer c.mu.Unlock()
 		c.err = err
 		close(c.failed)
+		if w := c.watching.Load(); w != nil {
+			w.cancel()
+		}
 		c.pending.close()
 		past := time.Unix(1, 0)
 		for _, end := range []net.Conn{c.ends.client, c.ends.broker} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/ackproxy/ackproxy/policy"
@@ -86,26 +87,55 @@ func (r *requests) unsent(o *policy.Outcome, err error) error {
 }
 
 // watch returns a context for a decision that waits. It ends when the connection fails, and soon after the client has reset it. A client's
-// FIN does not end it: the decision is finished, and the request goes on.
+// FIN does not end it: the decision is finished, and the request goes on. Most decisions are there before anybody looks.
 func (c *conn) watch() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		tick := time.NewTicker(lookAtClient)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.failed:
-				cancel()
-			case <-tick.C:
-				if wasReset(c.up.src) {
-					cancel()
-				}
-			}
-		}
-	}()
-	return ctx, cancel
+	w := &watch{c: c, cancel: cancel}
+	c.watching.Store(w)
+	select {
+	case <-c.failed: // before fail could see w
+		cancel()
+	default:
+		w.lookIn(lookAtClient)
+	}
+	return ctx, w.stop
+}
+
+// watch is a decision that waits, and who looks after its client.
+type watch struct {
+	c      *conn
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	next *time.Timer // nil: stopped
+	over bool
+}
+
+func (w *watch) lookIn(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.next = time.AfterFunc(d, w.look)
+	}
+}
+
+func (w *watch) look() {
+	if wasReset(w.c.up.src) {
+		w.cancel()
+		return
+	}
+	w.lookIn(lookAtClient)
+}
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.cancel()
+	if w.next != nil {
+		w.next.Stop()
+	}
+	w.c.watching.CompareAndSwap(w, nil)
 }
 
 // carryOut does what policies want done with an answer: frame, or instead where that is not nil. Its body begins at body in both.
