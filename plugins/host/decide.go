@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	maxAsks  = 1024 // questions that wait to be sent
-	envelope = 64   // bytes of a message around what it carries, at most
+	maxAsks  = 1024     // questions that wait to be sent
+	atOnce   = 32 << 10 // bytes that gRPC takes without waiting for the plugin to read, and more
+	envelope = 64       // bytes of a message around what it carries, at most
 )
 
-// decisions is one stream of decisions. Two goroutines serve it, send and receive; both end with the stream.
+// decisions is one stream of decisions. Two goroutines serve it, send and receive; both end with the stream. Who asks sends the question itself where
+// that cannot block.
 type decisions struct {
 	stream grpc.BidiStreamingClient[policyv1.DecideRequest, policyv1.DecideResponse]
 	ended  <-chan struct{} // of the session
@@ -30,9 +32,13 @@ type decisions struct {
 	limit  int // bytes of a message
 	asks   chan ask
 
+	sending sync.Mutex // of one message
+
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]*question
+	sent    int // bytes of questions, and of records for them
+	taken   int // of these, what the plugin has read for certain: it answered
 }
 
 // ask is an entry of the queue. It is small: of what nobody waits for any longer only that is left.
@@ -45,8 +51,9 @@ type ask struct {
 // question is one that somebody waits for.
 type question struct {
 	m        *policyv1.DecideRequest
+	size     int // bytes
 	deadline time.Time
-	sent     bool
+	sent     int                           // what of all questions was sent with this one; 0: it was not
 	answer   chan *policyv1.DecideResponse // room for a wish for records and what follows it
 
 	telling bool // records are on their way to the plugin
@@ -62,19 +69,16 @@ func newDecisions(s *session, stream grpc.BidiStreamingClient[policyv1.DecideReq
 
 // ask asks one question about a request, of which r is the translation. The wait for room in the queue is part of the time it has.
 func (d *decisions) ask(ctx context.Context, r *policyv1.Request, of *policy.Request) (v policy.Verdict, err error) {
-	if n := proto.Size(r) + envelope; n > d.limit {
-		return v, fmt.Errorf("a request of %d bytes: %w", n, ErrTooLarge)
+	size := proto.Size(r) + envelope
+	if size > d.limit {
+		return v, fmt.Errorf("a request of %d bytes: %w", size, ErrTooLarge)
 	}
-	q := &question{m: &policyv1.DecideRequest{Request: r}, answer: make(chan *policyv1.DecideResponse, 2)}
+	q := &question{m: &policyv1.DecideRequest{Request: r}, size: size, answer: make(chan *policyv1.DecideResponse, 2)}
 	q.deadline, _ = ctx.Deadline()
 	id := d.expect(q)
 	defer d.forget(id)
-	select {
-	case d.asks <- ask{id: id}:
-	case <-ctx.Done():
-		return v, fmt.Errorf("the plugin does not keep up: %w", ctx.Err())
-	case <-d.ended:
-		return v, ErrDown
+	if err := d.put(ctx, ask{id: id}, size); err != nil {
+		return v, err
 	}
 	m, err := d.wait(ctx, q)
 	for t := (telling{d: d, id: id, q: q, of: of}); err == nil && m.GetRecords() != nil; {
@@ -94,6 +98,30 @@ func (d *decisions) ask(ctx context.Context, r *policyv1.Request, of *policy.Req
 		}
 	}
 	return v, err
+}
+
+// put sends a question, at once or in its turn.
+func (d *decisions) put(ctx context.Context, a ask, size int) error {
+	if d.roomFor(size) && d.sending.TryLock() {
+		defer d.sending.Unlock()
+		_ = d.sendOne(a)
+		return nil
+	}
+	select {
+	case d.asks <- a:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the plugin does not keep up: %w", ctx.Err())
+	case <-d.ended:
+		return ErrDown
+	}
+}
+
+// roomFor says whether so many bytes can be sent without waiting.
+func (d *decisions) roomFor(size int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sent-d.taken+size <= atOnce
 }
 
 // wait returns what the plugin says next about a question.
@@ -142,21 +170,32 @@ func (d *decisions) forget(id uint64) bool {
 	defer d.mu.Unlock()
 	q := d.waiting[id]
 	delete(d.waiting, id)
-	return q != nil && q.sent
+	return q != nil && q.sent > 0
 }
 
-// send sends questions until the session ends. What is too late to ask is not asked. A failed send leaves it to receive to say why.
+// send sends what is queued until the session ends.
 func (d *decisions) send() {
 	for {
 		select {
 		case a := <-d.asks:
-			if m := d.message(a); m != nil && d.stream.Send(m) != nil {
+			d.sending.Lock()
+			err := d.sendOne(a)
+			d.sending.Unlock()
+			if err != nil {
 				return
 			}
 		case <-d.ended:
 			return
 		}
 	}
+}
+
+// sendOne sends one message. What is too late to ask is not asked. A failed send leaves it to receive to say why. The caller holds d.sending.
+func (d *decisions) sendOne(a ask) error {
+	if m := d.message(a); m != nil {
+		return d.stream.Send(m)
+	}
+	return nil
 }
 
 // message is what to send; nil where nobody waits for it any longer.
@@ -176,13 +215,16 @@ func (d *decisions) message(a ask) *policyv1.DecideRequest {
 			return nil
 		}
 		close(q.taken)
+		d.sent += len(c.GetData()) + envelope
+		q.sent = d.sent
 		return &policyv1.DecideRequest{Id: a.id, Records: c}
 	}
 	left := time.Until(q.deadline)
 	if left <= 0 {
 		return nil
 	}
-	q.sent = true
+	d.sent += q.size
+	q.sent = d.sent
 	q.m.TimeLeft = durationpb.New(left)
 	return q.m
 }
@@ -199,6 +241,9 @@ func (d *decisions) receive(unknown func(id uint64)) error {
 		}
 		d.mu.Lock()
 		q, last := d.waiting[m.GetId()], d.next
+		if q != nil {
+			d.taken = max(d.taken, q.sent)
+		}
 		switch {
 		case m.GetRecords() == nil || q == nil:
 			delete(d.waiting, m.GetId())

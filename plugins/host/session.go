@@ -99,8 +99,11 @@ func (p *Plugin) newSession() (*session, error) {
 		SkipHostEnv:      true,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.sockets},
 		SyncStdout:       out, SyncStderr: out,
-		Logger:          chatter(p.log),
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.DefaultMessage))},
+		Logger: chatter(p.log),
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.DefaultMessage)),
+			grpc.WithInitialWindowSize(wire.StreamWindow), grpc.WithInitialConnWindowSize(wire.ConnWindow),
+		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			s.process.cmd.Env = append(s.process.cmd.Env, cmd.Env...)
 			return s.process, nil

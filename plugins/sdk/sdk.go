@@ -87,7 +87,8 @@ func serve(open func([]byte) (parts, error)) {
 		},
 		Plugins: goplugin.PluginSet{wire.Service: &service{server: s}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(wire.LargestMessage))...)
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(wire.LargestMessage),
+				grpc.InitialWindowSize(wire.StreamWindow), grpc.InitialConnWindowSize(wire.ConnWindow))...)
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "sdk", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})

@@ -19,4 +19,7 @@ const ProtocolVersion = 1
 const (
 	DefaultMessage = 4 << 20 // what a gRPC server takes unless it says otherwise
 	LargestMessage = math.MaxInt32 >> 4
+	// Windows of flow control. They are fixed because gRPC would otherwise measure the connection, with a ping beside each message: latency.
+	StreamWindow = 2 << 20
+	ConnWindow   = 2 * StreamWindow
 )
