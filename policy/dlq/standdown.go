@@ -69,7 +69,7 @@ func (q *brokerQueue) state() string {
 	case q.problem != "":
 		return "the broker's dead-letter queue " + strconv.Quote(q.topic) + " is set and does not work: " + q.problem
 	}
-	return "the broker's dead-letter queue " + strconv.Quote(q.topic) + " is set and works"
+	return "the broker's dead-letter queue " + strconv.Quote(q.topic) + " is set and works, but for records of that topic itself"
 }
 
 // leave leaves out the partitions whose dead letters the broker writes.
