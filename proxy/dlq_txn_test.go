@@ -39,7 +39,8 @@ func newTxnRig(t *testing.T, src source, onFailure string) *txnRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf(`{"cluster": {"bootstrap": %s}, "topic": "dlq.all", "transactions": "queue", "budget": "300ms", "on_failure": %s}`, at, onFailure)
+	config := fmt.Sprintf(`{"cluster": {"bootstrap": %s}, "topic": "dlq.all", "transactions": "queue", "budget": "300ms", "on_failure": %s}`,
+		at, onFailure)
 	p, err := dlq.New(t.Context(), "dlq", []byte(config), dlq.Deps{StateDir: r.state, Transactions: true})
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,8 @@ func endTxnReply(version int16, id int32, code int16) []byte {
 	return reply(r, id)
 }
 
-// TestEndTxnFrames sends what may come on the key: all of it reaches the broker as it came, and the policies are asked about what a broker will serve.
+// TestEndTxnFrames sends what may come on the key: all of it reaches the broker as it came, and the policies are asked about what a broker will
+// serve.
 func TestEndTxnFrames(t *testing.T) {
 	good := policy.TransactionEnd{CorrelationID: 7, TransactionalID: "t", ProducerID: 4, ProducerEpoch: 3, Committed: true}
 	type sent struct {
@@ -137,7 +138,8 @@ func TestEndTxnAnswers(t *testing.T) {
 		"as it says": endTxnReply(5, 7, 0),
 	} {
 		p := &ender{}
-		client := dial(t, start(t, Config{Upstream: []string{script(t, answering(func([]byte) []byte { return answer }))}, Policies: chainOf(t, policy.FailClose, p)}, nil))
+		addr := script(t, answering(func([]byte) []byte { return answer }))
+		client := dial(t, start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, policy.FailClose, p)}, nil))
 		client.Write(endTxn(5, 7, false))
 		if f, err := readFrame(client); err != nil || !bytes.Equal(f, answer) {
 			t.Errorf("%s: %v, %x", name, err, f)
@@ -156,7 +158,8 @@ func TestEndTxnIsRefused(t *testing.T) {
 			keys.Store(int16(f[5]), true)
 			return echo(f)
 		}))
-		s := start(t, Config{Upstream: []string{addr}, Policies: chainOf(t, policy.FailForward, &ender{fixed: fixed{waits: waits}, close: policy.CloseBefore})}, src)
+		chain := chainOf(t, policy.FailForward, &ender{fixed: fixed{waits: waits}, close: policy.CloseBefore})
+		s := start(t, Config{Upstream: []string{addr}, Policies: chain}, src)
 		client := dial(t, s)
 		client.Write(append(opaque(1, 10), endTxn(5, 2, true)...))
 		p, err := closedBy(client)

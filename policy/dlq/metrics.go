@@ -62,7 +62,8 @@ func newMetrics(p *Policy) *metrics {
 	m.fates[queued] = m.transactions.WithLabelValues(lettersQueued)
 	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.transactions, m.lostWithout, m.stoodDown,
 		m.tookOver,
-		gauge("transaction_bytes", "Bytes of dead letters that wait for the end of a transaction.", func() float64 { return float64(p.transactions.bytes()) }),
+		gauge("transaction_bytes", "Bytes of dead letters that wait for the end of a transaction.",
+			func() float64 { return float64(p.transactions.bytes()) }),
 		gauge("memory_bytes", "Bytes of dead letters that are being produced or spooled.", func() float64 { return float64(p.room.used()) }),
 		gauge("spool_bytes", "Bytes that wait in the spool.", func() float64 { bytes, _ := p.spooled(); return float64(bytes) }),
 		gauge("spool_age_seconds", "Age of the oldest dead letter in the spool.", func() float64 { _, age := p.spooled(); return age.Seconds() }),

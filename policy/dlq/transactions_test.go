@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,7 +70,8 @@ func TestLettersWaitForCommit(t *testing.T) {
 	}
 	for i, l := range r.letters("dlq.orders", 3) {
 		want := []string{"a", "b", "g"}[i]
-		if string(l.Value) != want || header(l, "h") != "orig" || header(l, letter.HeaderPayload) != "full" || header(l, "ackproxy.api") != "TxnShareAcknowledge" {
+		if string(l.Value) != want || header(l, "h") != "orig" || header(l, letter.HeaderPayload) != "full" ||
+			header(l, "ackproxy.api") != "TxnShareAcknowledge" {
 			t.Errorf("letter %d: %q, %v", i, l.Value, l.Headers)
 		}
 	}
@@ -165,8 +167,8 @@ func TestTransactionsAreBounded(t *testing.T) {
 	}
 	used := r.policy.transactions.bytes()
 	v := r.decide(r.stage(4, reject(2, 3), accept(4, 4)))
-	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || v.Edits[0].ErrorCode != codeStorageError || v.Edits[0].First != 2 || v.Edits[0].Last != 4 ||
-		!strings.Contains(v.Reason, "2 withheld ("+errTransactions.Error()) {
+	if len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold || v.Edits[0].ErrorCode != codeStorageError || v.Edits[0].First != 2 ||
+		v.Edits[0].Last != 4 || !strings.Contains(v.Reason, "2 withheld ("+errTransactions.Error()) {
 		t.Errorf("verdict %+v", v)
 	}
 	if now := r.policy.transactions.bytes(); now != used {
@@ -211,7 +213,8 @@ func TestTransactionsExpire(t *testing.T) {
 	if !r.policy.transactions.expire(now.Add(transactionTime-time.Minute)) || r.inTransactions(lettersExpired) != 0 {
 		t.Error("expired too early")
 	}
-	if r.policy.transactions.expire(now.Add(transactionTime+time.Minute)) || r.inTransactions(lettersExpired) != 2 || r.policy.transactions.bytes() != 0 {
+	more := r.policy.transactions.expire(now.Add(transactionTime + time.Minute))
+	if more || r.inTransactions(lettersExpired) != 2 || r.policy.transactions.bytes() != 0 {
 		t.Errorf("%d expired, %d bytes are left", r.inTransactions(lettersExpired), r.policy.transactions.bytes())
 	}
 	if !r.notices.has("2 dead letters are dropped: the end of 1 transactions") {
@@ -219,7 +222,39 @@ func TestTransactionsExpire(t *testing.T) {
 	}
 }
 
-// TestManyEnds has clients that stage, commit and abort one transaction at the same time, as no honest one does: each letter is written or dropped once.
+// A commit that is repeated while the first still waits for the dead-letter cluster does not go on before the letters are there.
+func TestSecondCommitWaits(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"transactions": "queue", "budget": "1m"})
+	r.keep(2)
+	r.decide(r.stage(3, reject(0, 1)))
+	first := make(chan policy.Verdict)
+	go func() {
+		v, _ := r.policy.EndTransaction(t.Context(), end(3, true))
+		first <- v
+	}()
+	until(t, "the first begins", func() bool {
+		r.policy.transactions.mu.Lock()
+		defer r.policy.transactions.mu.Unlock()
+		return r.policy.transactions.open[transactionKey{"t", 4, 3}].ending != nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.policy.EndTransaction(ctx, end(3, true)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second commit that cannot wait: %v", err)
+	}
+	up()
+	if v := r.end(end(3, true)); v.Reason != "" || v.Close != 0 || r.written() != 2 {
+		t.Errorf("a second commit: %+v with %d letters", v, r.written())
+	}
+	if v := <-first; v.Reason != "dead letters: 2 produced" {
+		t.Errorf("the first commit: %+v", v)
+	}
+}
+
+// TestManyEnds has clients that stage, commit and abort one transaction at the same time, as no honest one does: each letter is written or dropped
+// once.
 func TestManyEnds(t *testing.T) {
 	r := newRig(t)
 	r.start(map[string]any{"transactions": "queue", "budget": "10s"})
