@@ -117,17 +117,22 @@ func TestCommitFails(t *testing.T) {
 		reason  string
 		close   policy.Close
 		spooled int
+		blocked bool // there is no spool
 	}{
-		{[]string{"spool", "release", "withhold"}, "2 spooled", policy.CloseNever, 2},
-		{[]string{"release", "spool", "withhold"}, "2 spooled", policy.CloseNever, 2}, // nothing is released in a transaction
-		{[]string{"release", "withhold"}, "2 closed", policy.CloseBefore, 0},
-		{[]string{"withhold"}, "2 closed", policy.CloseBefore, 0},
-		{[]string{"close"}, "2 closed", policy.CloseBefore, 0},
-		{[]string{"release", "forward"}, "2 forwarded", policy.CloseNever, 0},
+		{[]string{"spool", "release", "withhold"}, "2 spooled", policy.CloseNever, 2, false},
+		{[]string{"spool", "withhold"}, "2 closed", policy.CloseBefore, 0, true},
+		{[]string{"release", "spool", "withhold"}, "2 spooled", policy.CloseNever, 2, false}, // nothing is released in a transaction
+		{[]string{"release", "withhold"}, "2 closed", policy.CloseBefore, 0, false},
+		{[]string{"withhold"}, "2 closed", policy.CloseBefore, 0, false},
+		{[]string{"close"}, "2 closed", policy.CloseBefore, 0, false},
+		{[]string{"release", "forward"}, "2 forwarded", policy.CloseNever, 0, false},
 	} {
 		t.Run(strings.Join(c.modes, ","), func(t *testing.T) {
 			r := newRig(t)
 			up := r.down(kerr.NotEnoughReplicas)
+			if c.blocked {
+				block(t, SpoolDir(r.state, "dlq"))
+			}
 			r.start(map[string]any{"transactions": "queue", "on_failure": c.modes, "budget": "100ms"})
 			r.keep(2)
 			if v := r.decide(r.stage(3, reject(0, 1))); v.Reason != twoQueued {
@@ -141,7 +146,9 @@ func TestCommitFails(t *testing.T) {
 			switch {
 			case c.close != policy.CloseNever:
 				until(t, "a commit goes on", func() bool { return r.end(end(3, true)).Close == policy.CloseNever })
-				r.distinct("dlq.orders", 2)
+				if ids := r.distinct("dlq.orders", 2); !slices.Equal(ids, r.ids(0, 1)) {
+					t.Errorf("dead letters %v", ids)
+				}
 				if r.inTransactions(lettersWritten) != 2 {
 					t.Errorf("%d written", r.inTransactions(lettersWritten))
 				}
@@ -219,6 +226,24 @@ func TestTransactionsExpire(t *testing.T) {
 	}
 	if !r.notices.has("2 dead letters are dropped: the end of 1 transactions") {
 		t.Error("nobody was told")
+	}
+}
+
+// A request that is repeated before the first is done has its letters kept once.
+func TestRepeatedAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.start(map[string]any{"transactions": "queue"})
+	key, all := transactionKey{"t", 4, 3}, r.policy.transactions
+	for range 2 {
+		if !all.take(1000) || !all.add(key, []waiting{{at: letterPlace{group: "g", offset: 7}, item: &item{}, cost: 1000}}) {
+			t.Fatal("no room")
+		}
+	}
+	if n := all.bytes(); n != 1000+key.cost() {
+		t.Errorf("%d bytes are taken", n)
+	}
+	if n := all.abort(key); n != 1 || all.bytes() != 0 {
+		t.Errorf("%d letters, %d bytes are left", n, all.bytes())
 	}
 }
 
