@@ -7,8 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
@@ -18,10 +20,10 @@ import (
 // ender is a policy that decides about the ends of transactions, and remembers what it was told.
 type ender struct {
 	fixed
-	close policy.Close
-	mu    sync.Mutex
-	asked []policy.TransactionEnd
-	ended []string
+	mu     sync.Mutex
+	closes int // how many requests it refuses at first
+	asked  []policy.TransactionEnd
+	ended  []string
 }
 
 func (e *ender) Traits() policy.Traits {
@@ -32,7 +34,11 @@ func (e *ender) EndTransaction(_ context.Context, end *policy.TransactionEnd) (p
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked = append(e.asked, *end)
-	return policy.Verdict{Close: e.close, Reason: "because"}, nil
+	if e.closes == 0 {
+		return policy.Verdict{}, nil
+	}
+	e.closes--
+	return policy.Verdict{Close: policy.CloseBefore, Reason: "not yet"}, nil
 }
 
 func (e *ender) TransactionEnded(end *policy.TransactionEnd, code int16) {
@@ -158,7 +164,7 @@ func TestEndTxnIsRefused(t *testing.T) {
 			keys.Store(int16(f[5]), true)
 			return echo(f)
 		}))
-		chain := chainOf(t, policy.FailForward, &ender{fixed: fixed{waits: waits}, close: policy.CloseBefore})
+		chain := chainOf(t, policy.FailForward, &ender{fixed: fixed{waits: waits}, closes: 1})
 		s := start(t, Config{Upstream: []string{addr}, Policies: chain}, src)
 		client := dial(t, s)
 		client.Write(append(opaque(1, 10), endTxn(5, 2, true)...))
@@ -167,6 +173,48 @@ func TestEndTxnIsRefused(t *testing.T) {
 			t.Errorf("%v, %x, forwarded: %v", err, p, forwarded)
 		}
 		eventually(t, "the counter", func() bool { return testutil.ToFloat64(s.metrics.ended.WithLabelValues("policy")) == 1 })
+	})
+}
+
+// TestTransactionalProducer has a real client end transactions through the proxy. One whose connection is closed instead tries again.
+func TestTransactionalProducer(t *testing.T) {
+	onBothCalls(t, func(t *testing.T, src source, waits bool) {
+		k := cluster(t, 3, "orders")
+		p := &ender{fixed: fixed{waits: waits, budget: 20 * time.Second}, closes: 1}
+		s := start(t, Config{Upstream: k.ListenAddrs(), Policies: chainOf(t, policy.FailClose, p), StateDir: t.TempDir()}, src)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		c := client(t, kgo.SeedBrokers(s.Addr()), kgo.DefaultProduceTopic("orders"), kgo.TransactionalID("t"))
+		for i := range 4 {
+			if err := c.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint(i))).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.EndTransaction(ctx, kgo.TransactionEndTry(i%2 == 0)); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		var got []string
+		reader := client(t, kgo.SeedBrokers(s.Addr()), kgo.ConsumeTopics("orders"), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+			kgo.FetchMaxWait(50*time.Millisecond))
+		for len(got) < 2 && ctx.Err() == nil {
+			for _, r := range reader.PollFetches(ctx).Records() {
+				got = append(got, string(r.Value))
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"0", "2"}) {
+			t.Errorf("committed: %v", got)
+		}
+		asked, ended := p.seen()
+		var committed []bool
+		for _, e := range asked {
+			committed = append(committed, e.Committed)
+		}
+		if !slices.Equal(committed, []bool{true, true, false, true, false}) || fmt.Sprint(ended) != "[t 0 t 0 t 0 t 0]" {
+			t.Errorf("asked %v, told %v", committed, ended)
+		}
 	})
 }
 
