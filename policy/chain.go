@@ -21,6 +21,8 @@ type Chain struct {
 	members []*member
 	waits   bool
 	records bool
+
+	transactions bool // a member decides about their ends
 }
 
 // NewChain makes a chain of policies that are asked in this order. It reports all that is wrong with them at once.
@@ -40,6 +42,7 @@ func NewChain(members ...Member) (*Chain, error) {
 		names[made.name] = true
 		c.members = append(c.members, made)
 		c.waits, c.records = c.waits || made.waits, c.records || made.records
+		c.transactions = c.transactions || made.ends != nil
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
@@ -136,7 +139,7 @@ func (a *asking) call(ctx context.Context, m *member) (Verdict, error) {
 		}
 		own := *a.detached
 		own.Partitions, own.Records = new(view).fill(a.decision.Partitions, a.seen), a.records(m)
-		return m.wait(ctx, &own)
+		return m.wait(ctx, func(ctx context.Context) (Verdict, error) { return m.decide(ctx, &own) })
 	}
 	if a.view == nil || a.stale {
 		if a.view == nil {

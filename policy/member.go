@@ -24,6 +24,7 @@ type member struct {
 	name      string
 	waits     bool
 	records   bool
+	ends      TransactionPolicy // nil: it does not decide about the ends of transactions
 	onFailure FailureMode
 	timeout   time.Duration
 	late      atomic.Int32 // calls that go on after their deadline
@@ -42,18 +43,28 @@ func newMember(m Member) (*member, error) {
 	case m.Timeout < 0 || traits.Budget < 0:
 		return nil, fmt.Errorf("%q: a negative time for decisions", name)
 	}
-	timeout := cmp.Or(m.Timeout, traits.Budget, DefaultBudget)
-	return &member{policy: m.Policy, name: name, waits: traits.Waits, records: traits.Records, onFailure: m.OnFailure, timeout: timeout}, nil
+	made := &member{policy: m.Policy, name: name, waits: traits.Waits, records: traits.Records, onFailure: m.OnFailure,
+		timeout: cmp.Or(m.Timeout, traits.Budget, DefaultBudget)}
+	if traits.Transactions {
+		var is bool
+		if made.ends, is = m.Policy.(TransactionPolicy); !is {
+			return nil, fmt.Errorf("%q: %w", name, errNoTransactions)
+		}
+	}
+	return made, nil
 }
 
 // decide calls the policy. A panic is an error of the policy.
 func (m *member) decide(ctx context.Context, r *Request) (v Verdict, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			v, err = Verdict{}, fmt.Errorf("panic: %v (%s)", p, panicked())
-		}
-	}()
+	defer recovered(&v, &err)
 	return m.policy.Decide(ctx, r)
+}
+
+// recovered is deferred by what calls a policy.
+func recovered(v *Verdict, err *error) {
+	if p := recover(); p != nil {
+		*v, *err = Verdict{}, fmt.Errorf("panic: %v (%s)", p, panicked())
+	}
 }
 
 // answer is what a call comes to.
@@ -63,8 +74,8 @@ type answer struct {
 }
 
 // wait calls the policy in a goroutine of its own, and gives up on it at the deadline or when ctx ends. That goroutine then goes on until the
-// policy returns; it holds r, which nobody else may change, and touches nothing else. What it says is dropped.
-func (m *member) wait(ctx context.Context, r *Request) (Verdict, error) {
+// policy returns; it holds what it is asked about, which nobody else may change, and touches nothing else. What it says is dropped.
+func (m *member) wait(ctx context.Context, call func(context.Context) (Verdict, error)) (Verdict, error) {
 	if m.late.Load() >= maxLate {
 		return Verdict{}, fmt.Errorf("%d calls go on after their deadline", maxLate)
 	}
@@ -80,7 +91,7 @@ func (m *member) wait(ctx context.Context, r *Request) (Verdict, error) {
 				m.late.Add(-1)
 			}
 		}()
-		a.verdict, a.err = m.decide(limited, r)
+		a.verdict, a.err = call(limited)
 	}()
 	select {
 	case a := <-answers:

@@ -78,6 +78,9 @@ type Request struct {
 	GroupID, MemberID []byte // nil is null
 	SessionEpoch      int32  // 0 opens, -1 closes; 0 for TxnShareAcknowledge, which has none
 	RenewAck          bool
+	TransactionalID   []byte // of a TxnShareAcknowledge, as are the two that follow; nil is null
+	ProducerID        int64
+	ProducerEpoch     int16
 	Topics            codec.Array[codec.AckTopic] // as the client sent it
 
 	// Partitions is what there is to decide about: what is asked, as earlier policies left it. It is filled in for policies only.

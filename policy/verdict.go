@@ -28,6 +28,8 @@ type Traits struct {
 	Budget time.Duration
 	// Records says that the policy looks at records. Answers that deliver any are then held whole, and their records kept for a while.
 	Records bool
+	// Transactions says that the policy, which is a TransactionPolicy, decides about the ends of transactions, too.
+	Transactions bool
 }
 
 // DefaultBudget is the time for a decision where neither the policy nor the configuration says anything.

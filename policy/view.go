@@ -96,7 +96,7 @@ func detach(r *Request) *Request {
 	c := *r
 	c.Partitions, c.Records, c.Deliveries = nil, nil, nil
 	c.Frame, c.ClientID = bytes.Clone(r.Frame), bytes.Clone(r.ClientID)
-	c.GroupID, c.MemberID = bytes.Clone(r.GroupID), bytes.Clone(r.MemberID)
+	c.GroupID, c.MemberID, c.TransactionalID = bytes.Clone(r.GroupID), bytes.Clone(r.MemberID), bytes.Clone(r.TransactionalID)
 	c.Topics = codec.Array[codec.AckTopic]{}
 	for t := range r.Topics.All() {
 		c.Topics.Append(t)

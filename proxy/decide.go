@@ -40,7 +40,7 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 	o.Decision = d
 	r.c.srv.metrics.decided(d)
 	if d.Close == policy.CloseBefore {
-		return nil, r.refuse(o, d)
+		return nil, r.unsent(o, refusal(d))
 	}
 	if d.DelayForward > 0 {
 		if err := r.h.waitFor(d.DelayForward, r.c.failed); err != nil {
@@ -61,19 +61,19 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 	return instead, nil
 }
 
-// refuse ends the connection before the request is forwarded.
-func (r *requests) refuse(o *policy.Outcome, d *policy.Decision) error {
+// refusal is why a request is not forwarded.
+func refusal(d *policy.Decision) error {
 	if d.Gone {
-		return r.unsent(o, fmt.Errorf("read from %s: %w", clientSide, io.ErrUnexpectedEOF))
+		return fmt.Errorf("read from %s: %w", clientSide, io.ErrUnexpectedEOF)
 	}
 	by := "the chain"
 	if n := len(d.Trail); n > 0 {
 		by = fmt.Sprintf("%q", d.Trail[n-1].Policy)
 		if err := d.Trail[n-1].Err; err != nil {
-			return r.unsent(o, fmt.Errorf("%w: %s failed: %w", errPolicy, by, err))
+			return fmt.Errorf("%w: %s failed: %w", errPolicy, by, err)
 		}
 	}
-	return r.unsent(o, fmt.Errorf("%w: %s", errPolicy, by))
+	return fmt.Errorf("%w: %s", errPolicy, by)
 }
 
 // unsent tells the observers of a request that is not forwarded, and returns err.

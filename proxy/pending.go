@@ -16,12 +16,13 @@ type exchange struct {
 	correlationID int32
 	key, version  int16
 	need          need
-	txn           bool              // of key 80: the answer is one to a TxnShareAcknowledge
-	outcome       *policy.Outcome   // what the observers get, nil when they get nothing
-	verdict       *answerVerdict    // what policies want done with the answer; nil: nothing
-	sasl          *saslStep         // for SaslHandshake and SaslAuthenticate
-	member        *delivered.Member // whose request it is; nil where deliveries are not noted
-	opens         bool              // a ShareFetch that opens a session
+	txn           bool                   // of key 80: the answer is one to a TxnShareAcknowledge
+	outcome       *policy.Outcome        // what the observers get, nil when they get nothing
+	verdict       *answerVerdict         // what policies want done with the answer; nil: nothing
+	sasl          *saslStep              // for SaslHandshake and SaslAuthenticate
+	end           *policy.TransactionEnd // for EndTxn, where policies decided about it
+	member        *delivered.Member      // whose request it is; nil where deliveries are not noted
+	opens         bool                   // a ShareFetch that opens a session
 }
 
 // pending is the queue of exchanges of one connection, oldest first, with two cursors: matched (the answer's header was seen)

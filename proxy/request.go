@@ -20,6 +20,7 @@ const (
 	needObserve                    // its verdict goes to the observers
 	needVersions                   // ApiVersions: keys and versions are clamped
 	needSASL                       // it settles a SASL exchange
+	needEnd                        // EndTxn: policies learn whether the transaction ended
 	bareToken                      // it is a SASL token without a header (SaslHandshake v0)
 )
 
@@ -133,6 +134,10 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 		r.handshake(&x, frame[body:])
 	case r.key == codec.KeySASLAuthenticate:
 		r.authenticate(&x, frame[body:])
+	case r.key == codec.KeyEndTxn:
+		if err := r.endTxn(&x, frame, body); err != nil {
+			return nil, err
+		}
 	case r.key == codec.KeyAddRaftVoter && !r.isTxn(frame, body):
 		r.admin(&x, frame, h, body)
 	case r.c.srv.carrier(r.key) == policy.TxnShareAcknowledge && (r.key != r.c.srv.cfg.TxnKey || !r.c.broker.armed.Load()):

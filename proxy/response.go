@@ -88,6 +88,10 @@ func (r *responses) written(n int) {
 // whole looks at an answer that is all there, and returns what to send instead, or nil.
 func (r *responses) whole(frame []byte) ([]byte, error) {
 	x := r.x
+	if x.end != nil {
+		r.endTxn(x, frame)
+		return nil, nil
+	}
 	body, err := responseBody(frame, x)
 	if err != nil {
 		return nil, r.unread(err)

@@ -36,6 +36,7 @@ func (s *scratch) decode(req *policy.Request, carrier policy.Carrier, frame []by
 		m := &s.txn
 		req.Decode, req.Problem = m.Decode(frame[body:], body, version)
 		req.GroupID, req.MemberID, req.Topics = m.GroupID, m.MemberID, m.Topics
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch = m.TransactionalID, m.ProducerID, m.ProducerEpoch
 	}
 }
 
@@ -88,7 +89,8 @@ func (s *Server) mayBeTxn(key int16) bool { return key == s.cfg.TxnKey || key ==
 
 // reads says whether requests of a key are decoded.
 func (s *Server) reads(key int16) bool {
-	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || s.mayBeTxn(key)
+	return key == codec.KeyShareFetch || key == codec.KeyShareAcknowledge || key == codec.KeyAddRaftVoter || s.mayBeTxn(key) ||
+		key == codec.KeyEndTxn && s.cfg.Policies != nil && s.cfg.Policies.Transactions()
 }
 
 // produceAcks reads the acks of a Produce request of frame bytes, of which p has come; false when p ends before it. Only requests with

@@ -81,7 +81,7 @@ func checkDLQ(p *config.Policy, state string) error {
 
 // openDLQ opens the dead-letter policy, which is its own observer.
 func openDLQ(a *app, name string, config []byte) (opened, error) {
-	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: a.config.State.Dir, Metrics: a.metrics,
+	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: a.config.State.Dir, Metrics: a.metrics, Transactions: true,
 		Notify: func(text string) { a.log.Warn().Str("policy", name).Msg(text) }})
 	if err != nil {
 		return opened{}, err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/ackproxy/ackproxy/plugins/internal/plugintest"
@@ -24,4 +25,13 @@ func TestPolicy(t *testing.T) {
 		}
 		return p, p, err
 	})
+}
+
+// The protocol of plugins has no call for the end of a transaction.
+func TestTransactionsAreRefused(t *testing.T) {
+	spec := plugintest.Build(t, "github.com/ackproxy/ackproxy/plugins/dlq")
+	_, err := plugintest.Start(t, spec, `{"cluster": {"bootstrap": ["k:1"]}, "on_failure": ["withhold"], "transactions": "queue"}`)
+	if err == nil || !strings.Contains(err.Error(), "transactions: the policy does not see here how a transaction ends") {
+		t.Errorf("%v", err)
+	}
 }

@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -103,8 +102,8 @@ func (b *breakers) opened() (n int) {
 	return n
 }
 
-// braked decides while the breaker is open. What a Release would lose is dead-lettered all the same.
-func (w *work) braked(ctx context.Context) policy.Verdict {
+// brake decides about what it can while the breaker is open. What a Release would lose is dead-lettered all the same.
+func (w *work) brake() {
 	pass := w.policy.config.Breaker.Pass
 	for i := range w.parts {
 		for _, it := range w.parts[i].items {
@@ -116,7 +115,6 @@ func (w *work) braked(ctx context.Context) policy.Verdict {
 			}
 		}
 	}
-	return w.decide(ctx)
 }
 
 // releasable says whether a Release in place of a Reject makes the record come again.

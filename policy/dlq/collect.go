@@ -79,7 +79,7 @@ func (c *Config) runs(p *policy.Partition, g group) []run {
 			runs = append(runs, rejected(p.Acquired, asked)...)
 		case asked.Type == policy.Release && c.OnReleaseAtLimit:
 			for _, a := range within(p.Acquired, asked) {
-				if int(a.DeliveryCount) >= g.limit {
+				if g.limit > 0 && int(a.DeliveryCount) >= g.limit {
 					runs = append(runs, run{a, asked.Type})
 				}
 			}

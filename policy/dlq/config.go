@@ -46,6 +46,7 @@ type Config struct {
 
 	OnReject, OnReleaseAtLimit bool
 	OnFailure                  []Choice
+	QueueTransactions          bool // else what is rejected in a transaction passes without a letter
 	TooLargeFails              bool // else a letter without payload is written
 	UnavailableFails           bool // as well
 	Budget                     time.Duration
@@ -132,6 +133,7 @@ func (c *Config) fields(r *reader) map[string]field {
 		"timestamp":      r.choice(func(i int) { c.OriginalTimestamp = i == 1 }, "now", "original"),
 		"on":             c.readOn(r),
 		"on_failure":     c.readOnFailure(r),
+		"transactions":   r.choice(func(i int) { c.QueueTransactions = i == 1 }, "pass", "queue"),
 		"too_large":      r.choice(func(i int) { c.TooLargeFails = i == 1 }, "headers_only", "on_failure"),
 		"unavailable":    r.choice(func(i int) { c.UnavailableFails = i == 1 }, "headers_only", "on_failure"),
 		"budget":         r.duration(&c.Budget, 10*time.Millisecond),

@@ -59,6 +59,15 @@ func (c *Config) CheckState(dir string) error {
 		Hint: "name one, or write [release, withhold]"}
 }
 
+// checkTransactions says whether the policy can do what is wanted of it where the program does, or does not, have it decide about their ends.
+func (c *Config) checkTransactions(decides bool) error {
+	if decides || !c.QueueTransactions {
+		return nil
+	}
+	return &policy.ConfigError{Key: "transactions", Problem: "the policy does not see here how a transaction ends",
+		Hint: "write pass, or run it as builtin: dlq and not as a plugin"}
+}
+
 // checkTarget looks at a template of a topic's name, as far as that can be seen before the names are put in.
 func (c *Config) checkTarget(r *reader, path, template string) {
 	fixed := strings.NewReplacer("{topic}", "t", "{group}", "g").Replace(template)

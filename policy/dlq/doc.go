@@ -22,6 +22,7 @@
 //
 //	config*.go fields.go cluster.go online.go   the configuration, and whether it can work
 //	policy.go collect.go work.go settle.go      one request
+//	staging.go transactions.go                  requests in transactions, whose letters wait for the commit
 //	payload.go source.go                        records that did not pass by
 //	route.go sender.go client.go room.go        where letters go, how, and in how much memory
 //	spooling.go drain.go                        the spool and its emptying

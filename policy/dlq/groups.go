@@ -21,7 +21,7 @@ const (
 // group is what counts for a share group.
 type group struct {
 	name  string
-	limit int           // deliveries
+	limit int           // deliveries; 0: no Release has an effect, as in a transaction
 	lock  time.Duration // of an acquisition
 	own   brokerQueue   // the broker's own dead-letter queue
 }

@@ -85,7 +85,7 @@ func (r *rig) start(further map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add})
+	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add, Transactions: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}

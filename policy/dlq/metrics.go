@@ -16,6 +16,7 @@ type metrics struct {
 	verdicts      *prometheus.CounterVec
 	drained       *prometheus.CounterVec
 	transactional prometheus.Counter
+	transactions  *prometheus.CounterVec // letters in transactions, by what became of them
 	lostWithout   prometheus.Counter
 	stoodDown     prometheus.Counter
 	tookOver      *prometheus.CounterVec // partitions, by why the broker's own queue does not work
@@ -42,7 +43,8 @@ func newMetrics(p *Policy) *metrics {
 		unseen:        vec("partitions_over_limit_total", "Partitions of a request with more offsets than max_letters, by what was done.", "result"),
 		verdicts:      vec("verdicts_total", "Offsets whose Reject was forwarded, by the broker's verdict.", "verdict"),
 		drained:       vec("drained_total", "Dead letters taken from the spool, by result.", "result"),
-		transactional: one("transactional_total", "Requests that reject in a transaction. They are not dead-lettered."),
+		transactional: one("transactional_total", "Requests that reject in a transaction and passed without dead letters."),
+		transactions:  vec("transaction_letters_total", "Dead letters that were to wait for the end of a transaction, by what became of them.", "result"),
 		lostWithout:   one("lost_without_dlq_total", "Last deliveries whose lock ran out with no acknowledgement that the broker took."),
 		stoodDown:     one("stood_down_total", "Partitions left to the broker's own dead-letter queue."),
 		tookOver: vec("took_over_total",
@@ -50,15 +52,18 @@ func newMetrics(p *Policy) *metrics {
 		payloads: make(map[letter.Payload]prometheus.Counter),
 	}
 	for f, name := range fateNames {
-		if fate(f) != pending {
+		if fate(f) != pending && fate(f) != queued {
 			m.fates[f] = offsets.WithLabelValues(name)
 		}
 	}
 	for _, kind := range [...]letter.Payload{letter.Full, letter.Refetched, letter.Unavailable} {
 		m.payloads[kind] = payloads.WithLabelValues(string(kind))
 	}
-	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.lostWithout, m.stoodDown, m.tookOver,
-
+	m.fates[queued] = m.transactions.WithLabelValues(lettersQueued)
+	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.transactions, m.lostWithout, m.stoodDown,
+		m.tookOver,
+		gauge("transaction_bytes", "Bytes of dead letters that wait for the end of a transaction.",
+			func() float64 { return float64(p.transactions.bytes()) }),
 		gauge("memory_bytes", "Bytes of dead letters that are being produced or spooled.", func() float64 { return float64(p.room.used()) }),
 		gauge("spool_bytes", "Bytes that wait in the spool.", func() float64 { bytes, _ := p.spooled(); return float64(bytes) }),
 		gauge("spool_age_seconds", "Age of the oldest dead letter in the spool.", func() float64 { _, age := p.spooled(); return age.Seconds() }),

@@ -24,6 +24,9 @@ type Deps struct {
 	// used, a breaker that opens. It is told of changes only. nil: nobody.
 	Notify func(string)
 	Now    func() time.Time // nil is time.Now
+	// Transactions says that the program has the policy decide about the ends of transactions (policy.TransactionPolicy), without which the
+	// configuration must not want any letter to wait for one.
+	Transactions bool
 }
 
 // Policy writes records to dead-letter topics before their Reject goes on.
@@ -42,6 +45,8 @@ type Policy struct {
 	reasons *reasons
 	last    *lastDeliveries
 
+	transactions *transactions
+
 	draining sync.Map      // names of queues that are being delivered
 	drains   chan struct{} // a token for each that is delivering at a time
 
@@ -52,8 +57,8 @@ type Policy struct {
 }
 
 var (
-	_ policy.Policy   = (*Policy)(nil)
-	_ policy.Observer = (*Policy)(nil)
+	_ policy.TransactionPolicy = (*Policy)(nil)
+	_ policy.DeliveryObserver  = (*Policy)(nil)
 )
 
 // New makes the policy from its configuration, in JSON. Mistakes in it are joined, each a *policy.ConfigError. Brokers are not asked for
@@ -61,7 +66,7 @@ var (
 func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, error) {
 	c, err := Parse(config)
 	if err == nil {
-		err = c.CheckState(deps.StateDir)
+		err = errors.Join(c.CheckState(deps.StateDir), c.checkTransactions(deps.Transactions))
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +89,7 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 // open makes the parts, in the order that they need each other.
 func (p *Policy) open() (err error) {
 	c := &p.config
-	p.metrics = newMetrics(p)
+	p.metrics, p.transactions = newMetrics(p), newTransactions(p)
 	for name, cluster := range c.all() {
 		if p.senders[name], err = newSender(&cluster, c); err != nil {
 			delete(p.senders, name)
@@ -157,22 +162,26 @@ const (
 	answerTime = 100 * time.Millisecond // for the verdict to be there in time
 )
 
-// Traits say that it waits, for how long, and that it wants records.
+// Traits say that it waits, for how long, that it wants records, and whether it has letters wait for transactions.
 func (p *Policy) Traits() policy.Traits {
-	return policy.Traits{Waits: true, Budget: p.config.Budget + spoolTime, Records: true}
+	return policy.Traits{Waits: true, Budget: p.config.Budget + spoolTime, Records: true, Transactions: p.config.QueueTransactions}
 }
 
-// Decide forwards the request when all records that it rejects are dead-lettered, and does what the configuration says about those that are
-// not. The wait has a budget: all that the client does on the connection waits as well.
+// Decide forwards the request when all records that it rejects are dead-lettered, or their letters wait for the transaction to end. It does what the
+// configuration says about those that are not. The wait has a budget: all that the client does on the connection waits as well.
 func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict, error) {
 	if !p.config.wanted(r) {
 		return policy.Verdict{}, nil
 	}
-	if r.Carrier == policy.TxnShareAcknowledge { // takes effect at the commit only, which this policy does not see
+	inTransaction := r.Carrier == policy.TxnShareAcknowledge // takes effect at the commit only
+	if inTransaction && !p.config.QueueTransactions {
 		p.metrics.transactional.Inc()
 		return policy.Verdict{Reason: "in a transaction: not dead-lettered"}, nil
 	}
 	w := &work{policy: p, request: r, began: p.deps.Now(), group: p.groups.get(ctx, string(r.GroupID))}
+	if inTransaction {
+		w.group.limit = 0 // brokers refuse a Release there
+	}
 	if w.parts = p.config.collect(r, w.group); len(w.parts) == 0 {
 		return policy.Verdict{}, nil
 	}
@@ -182,26 +191,38 @@ func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 		}
 	}
 	if p.brakes.open(w) {
-		return w.braked(ctx), nil
+		w.brake()
+	}
+	if inTransaction {
+		return w.queue(ctx), nil
 	}
 	return w.decide(ctx), nil
 }
 
 // decide dead-letters all, and says what is to happen.
 func (w *work) decide(ctx context.Context) policy.Verdict {
-	budget := min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+	producing, cancel := w.begin(ctx, w.budget())
+	defer cancel()
+	w.deliver(producing)
+	w.save(w.all)
+	return w.verdict()
+}
+
+// budget is the time for making and producing the letters of a request.
+func (w *work) budget() time.Duration {
+	return min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+}
+
+// begin begins the time for a decision, and for producing, which ends sooner.
+func (w *work) begin(ctx context.Context, budget time.Duration) (producing context.Context, cancel context.CancelFunc) {
+	cancelAll := func() {}
 	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
 		budget = min(budget, time.Until(end)/2)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerTime))
-		defer cancel()
+		ctx, cancelAll = context.WithDeadline(ctx, end.Add(-answerTime))
 	}
 	w.all = ctx
-	limited, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	w.deliver(limited)
-	w.save(ctx)
-	return w.verdict()
+	producing, cancelProducing := context.WithTimeout(ctx, budget)
+	return producing, func() { cancelProducing(); cancelAll() }
 }
 
 // address finds a letter's target and makes the record that goes there.

@@ -185,6 +185,9 @@ func (w *work) tally(v *policy.Verdict) {
 		}
 		w.policy.metrics.fates[f].Add(float64(n))
 		text := fmt.Sprintf("%d %s", n, fateNames[f])
+		if fate(f) == queued {
+			text += " until the transaction ends"
+		}
 		if errs[f] != nil {
 			text += " (" + cause(errs[f]) + ")"
 		}

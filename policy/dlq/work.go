@@ -18,13 +18,14 @@ const (
 	produced       // the dead letter is in its topic
 	spooled        // it is in the spool, durable
 	skipped        // it is a dead letter already, and stays where it is
+	queued         // it waits for its transaction to end
 	released       // from here on: no dead letter
 	withheld       //
 	forwarded      //
 	closed         //
 )
 
-var fateNames = [...]string{"pending", "produced", "spooled", "skipped", "released", "withheld", "forwarded", "closed"}
+var fateNames = [...]string{"pending", "produced", "spooled", "skipped", "queued", "released", "withheld", "forwarded", "closed"}
 
 // item is one offset to dead-letter.
 type item struct {
@@ -37,6 +38,7 @@ type item struct {
 	record letter.Record  // what is produced or spooled; its Topic is empty where there is no target
 	held   int64          // of room
 	bare   bool           // there is no payload
+	stays  bool           // until it is durable: the end of its transaction may be tried again
 	fate   fate
 	err    error // why it was not produced
 	final  bool  // a spool would not help
@@ -69,7 +71,7 @@ var (
 
 // deliver makes and produces all letters. What it could not do by the deadline has an error.
 func (w *work) deliver(ctx context.Context) {
-	w.left, w.done = 1, make(chan struct{})
+	w.expect()
 	for i := range w.parts {
 		p := &w.parts[i]
 		if p.over {
@@ -80,12 +82,21 @@ func (w *work) deliver(ctx context.Context) {
 			if it.fate != pending {
 				continue
 			}
-			w.prepare(ctx, p, it, fetch)
+			if w.make(ctx, p, it, fetch); it.fate == pending && it.err == nil {
+				w.admit(ctx, it)
+			}
 			if it.fate == pending && it.err == nil {
 				w.produce(ctx, it)
 			}
 		}
 	}
+	w.await(ctx)
+}
+
+// expect is before anything is produced, await after it: it waits for all outcomes, up to the deadline.
+func (w *work) expect() { w.left, w.done = 1, make(chan struct{}) }
+
+func (w *work) await(ctx context.Context) {
 	w.mu.Lock()
 	if w.left--; w.left == 0 {
 		close(w.done)
@@ -98,8 +109,8 @@ func (w *work) deliver(ctx context.Context) {
 	}
 }
 
-// prepare makes a letter and finds its target.
-func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) {
+// make makes a letter and finds its target.
+func (w *work) make(ctx context.Context, p *part, it *item, fetch *fetching) {
 	it.letter = w.letter(p, it)
 	if p.asked.Topic == "" {
 		it.letter.Topic = fetch.name(ctx, it.letter.Topic)
@@ -127,13 +138,17 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 			return
 		}
 	}
+}
+
+// admit says whether a letter may be produced: nothing waits before it, and there is room. Else it has an error.
+func (w *work) admit(ctx context.Context, it *item) {
 	if w.policy.backlog(&it.record) {
 		it.err = errBacklog
 	}
 	var err error
 	if it.held, err = w.policy.room.take(ctx, int64(it.record.Size())); err != nil {
 		it.err = err
-		if w.policy.wantsSpool(it, w.group) {
+		if !it.stays && w.policy.wantsSpool(it, w.group) {
 			w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
 		}
 		it.drop()
@@ -141,7 +156,11 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 }
 
 // drop forgets the payload: it is somewhere else now, or will not be needed.
-func (it *item) drop() { it.record = letter.Record{} }
+func (it *item) drop() {
+	if !it.stays || it.fate != pending {
+		it.record = letter.Record{}
+	}
+}
 
 // produce begins to produce one letter.
 func (w *work) produce(ctx context.Context, it *item) {
