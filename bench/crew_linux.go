@@ -21,8 +21,8 @@ type crew struct {
 	window              time.Duration // shorter where the backlog ends first
 	warm                time.Duration // before it, from the first record on
 	backlog             int
-	pid                 int           // of the proxy
-	watch               func(float64) // unless nil, told of the proxy's resident MiB now and then
+	pids                map[report.Metric]int // whose CPU time is told
+	watch               func(float64)         // unless nil, told of the proxy's resident MiB now and then
 
 	polled, rejected atomic.Int64
 }
@@ -86,7 +86,7 @@ func (c *crew) measure(ctx context.Context) (map[report.Metric]float64, error) {
 		return nil, err
 	}
 	before, begin := c.polled.Load(), time.Now()
-	cpu, err := proc.CPU(c.pid)
+	cpu, err := c.cpu()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *crew) measure(ctx context.Context) (map[report.Metric]float64, error) {
 			return nil, err
 		}
 		if c.watch != nil {
-			kib, err := proc.RSS(c.pid)
+			kib, err := proc.RSS(c.pids[report.CPURecord])
 			if err != nil {
 				return nil, err
 			}
@@ -106,8 +106,24 @@ func (c *crew) measure(ctx context.Context) (map[report.Metric]float64, error) {
 	if n == 0 {
 		return nil, errors.New("the backlog is too small")
 	}
-	after, err := proc.CPU(c.pid)
-	return map[report.Metric]float64{report.Records: n / took.Seconds(), report.CPURecord: float64(after-cpu) / 1e3 / n}, err
+	after, err := c.cpu()
+	figures := map[report.Metric]float64{report.Records: n / took.Seconds()}
+	for whose := range after {
+		figures[whose] = float64(after[whose]-cpu[whose]) / 1e3 / n
+	}
+	return figures, err
+}
+
+// cpu is the CPU time that each process has used.
+func (c *crew) cpu() (map[report.Metric]time.Duration, error) {
+	times := make(map[report.Metric]time.Duration, len(c.pids))
+	for whose, pid := range c.pids {
+		var err error
+		if times[whose], err = proc.CPU(pid); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -52,7 +52,7 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 			return err
 		}
 		d.say.now("flood: %s", name)
-		c := crew{seeds: r.Addr, topic: floodTopic, group: group, members: d.members, rejects: 100, backlog: floodCount, pid: r.PID,
+		c := crew{seeds: r.Addr, topic: floodTopic, group: group, members: d.members, rejects: 100, backlog: floodCount, pids: d.pids(r),
 			window: time.Duration(d.flood * float64(time.Second)), watch: func(mib float64) { peak = max(peak, mib) }}
 		figures, err := c.run(ctx)
 		if err != nil {

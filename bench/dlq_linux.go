@@ -112,7 +112,7 @@ func (d *dlqRun) boot(ctx context.Context, args []string) (err error) {
 	for _, share := range rejectShares {
 		d.report.Workloads = append(d.report.Workloads, report.Workload{Name: rejectWorkload(share), Title: fmt.Sprintf(
 			"Kafka %s, franz-go: %d members of a share group, %d records a poll, 1 KiB each, %d partitions; %d %% rejected", kafkaVersion, d.members,
-			pollRecords, d.partitions, share), Show: []report.Metric{report.Records, report.CPURecord, report.RSS}})
+			pollRecords, d.partitions, share), Show: []report.Metric{report.Records, report.CPURecord, report.BrokerRec, report.ClientRec, report.RSS}})
 	}
 	if d.ackproxy == "" {
 		d.say.now("building ackproxy")
@@ -228,7 +228,7 @@ func (d *dlqRun) measure(ctx context.Context, r *peer.Running, round, share int)
 		return err
 	}
 	c := crew{seeds: r.Addr, topic: dlqTopic, group: group, members: d.members, rejects: share, backlog: d.backlog, warm: flowWarm,
-		window: time.Duration(d.seconds * float64(time.Second)), pid: r.PID}
+		window: time.Duration(d.seconds * float64(time.Second)), pids: d.pids(r)}
 	figures, err := c.run(ctx)
 	if err != nil {
 		return err
@@ -246,6 +246,11 @@ func (d *dlqRun) measure(ctx context.Context, r *peer.Running, round, share int)
 	}
 	_, err = d.cluster.Admin().DeleteTopics(ctx, letters)
 	return err
+}
+
+// pids are the processes whose CPU time is told, by who they are to the metrics.
+func (d *dlqRun) pids(r *peer.Running) map[report.Metric]int {
+	return map[report.Metric]int{report.CPURecord: r.PID, report.BrokerRec: d.cluster.Nodes[0].PID(), report.ClientRec: os.Getpid()}
 }
 
 // complete waits until a dead-letter topic has a letter for each Reject; some may have come by the spool.

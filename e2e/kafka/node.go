@@ -53,6 +53,9 @@ func (n *Node) RelayTarget() string { return fmt.Sprintf("127.0.0.1:%d", n.base+
 // Ports are all ports that the node listens on.
 func (n *Node) Ports() []int { return []int{n.base, n.base + 1, n.base + 2, n.base + 3} }
 
+// PID is the broker's process id. It is running.
+func (n *Node) PID() int { return n.process.PID() }
+
 func (n *Node) log() string { return filepath.Join(n.dir, "out") }
 
 func (n *Node) properties() string { return filepath.Join(n.dir, "server.properties") }

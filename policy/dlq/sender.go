@@ -29,6 +29,7 @@ const (
 // batches that were too large together, go one by one, so that "too large" is always said of a single record.
 type sender struct {
 	small, alone *producer
+	gather       gatherer      // of small
 	turn         chan struct{} // of alone: one token
 	create       *Create
 	made         *lru.Cache[string, struct{}]
@@ -71,6 +72,7 @@ func (s *sender) close() {
 	s.closed = true
 	s.starting.Unlock()
 	s.small.close()
+	s.gather.depart() // what waits fails at once
 	s.alone.close()
 	s.running.Wait()
 }
@@ -82,6 +84,10 @@ func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)
 		s.produceAlone(ctx, l, done)
 		return
 	}
+	s.gather.add(ctx, func() { s.produceSmall(ctx, l, done) })
+}
+
+func (s *sender) produceSmall(ctx context.Context, l *letter.Record, done func(error)) {
 	s.small.produce(ctx, kafkaRecord(l), func(err error) {
 		if errors.Is(err, kerr.MessageTooLarge) { // maybe because of the company it was in
 			s.produceAlone(ctx, l, done)

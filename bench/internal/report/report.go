@@ -79,6 +79,8 @@ const (
 	P999        Metric = "p99.9_us"
 	CPURequest  Metric = "cpu_us_req" // of the proxy alone
 	CPURecord   Metric = "cpu_us_record"
+	BrokerRec   Metric = "broker_cpu_us_record"
+	ClientRec   Metric = "clients_cpu_us_record"
 	Bandwidth   Metric = "mb_s" // frames of both directions, 10⁶ bytes
 	CPUMegabyte Metric = "cpu_ms_mb"
 	Syscalls    Metric = "syscalls_req"
@@ -102,7 +104,8 @@ var metricFacts = map[Metric]struct {
 	better int
 }{
 	Requests: {"req/s", 0, 1}, Records: {"records/s", 0, 1}, P50: {"p50 µs", 0, -1}, P99: {"p99 µs", 0, -1}, P999: {"p99.9 µs", 0, -1},
-	CPURequest: {"CPU µs/req", 1, -1}, CPURecord: {"proxy CPU µs/record", 1, -1}, Bandwidth: {"MB/s", 0, 1}, CPUMegabyte: {"CPU ms/MB", 3, -1}, Syscalls: {"syscalls/req", 2, -1},
+	CPURequest: {"CPU µs/req", 1, -1}, CPURecord: {"proxy CPU µs/record", 1, -1}, BrokerRec: {"broker CPU µs/record", 1, 0},
+	ClientRec: {"clients' CPU µs/record", 1, 0}, Bandwidth: {"MB/s", 0, 1}, CPUMegabyte: {"CPU ms/MB", 3, -1}, Syscalls: {"syscalls/req", 2, -1},
 	RSS: {"RSS MiB", 1, -1}, RSSIdle: {"RSS MiB at start", 1, -1}, RSS1000: {"RSS MiB, 1,000 conns", 1, -1}, PerConn: {"KiB/conn", 1, -1},
 	FDsConn: {"fds/conn", 1, -1}, Idle: {"idle conns", 0, 0}, CPUProxy: {"proxy CPU %", 0, 0}, CPULoad: {"gen. CPU %", 0, 0},
 	CPUBroker: {"broker CPU %", 0, 0}, AuditLost: {"audit lost", 0, -1}, AuditLines: {"audit written", 0, 0},
