@@ -38,16 +38,19 @@ func TestLastDeliveries(t *testing.T) {
 	r.start(map[string]any{"infer": true, "on_failure": []string{"spool", "withhold"}})
 	r.keep(9)
 	now := time.Now()
-	for offset, count := range []int16{5, 5, 5, 5, 5, 4, 5, 5} {
+	for offset, count := range []int16{5, 5, 5, 5, 5, 4, 5, 5, 5} {
 		r.policy.Delivered(r.delivery(int64(offset), count, now))
 	}
 	r.policy.Observe(r.answered(0, policy.Accept, 0, now))                    // taken
 	r.policy.Observe(r.answered(1, policy.Accept, 121, now))                  // refused: lost
 	r.policy.Observe(r.answered(2, policy.Renew, 0, now.Add(20*time.Second))) // until 50 s
 	r.policy.Observe(r.answered(3, policy.Reject, 0, now))                    // taken
-	r.policy.Delivered(r.delivery(6, 1, now))                                 // again, from the start
-	r.policy.Delivered(r.delivery(7, 5, now.Add(time.Hour)))                  // again
-	lost, expire := r.policy.metrics.lostWithout, r.policy.last.expire        //
+	staged := r.answered(8, policy.Reject, 0, now)
+	staged.Request.Carrier = policy.TxnShareAcknowledge
+	r.policy.Observe(staged)                                           // taken: the lock is gone until the transaction ends
+	r.policy.Delivered(r.delivery(6, 1, now))                          // again, from the start
+	r.policy.Delivered(r.delivery(7, 5, now.Add(time.Hour)))           // again
+	lost, expire := r.policy.metrics.lostWithout, r.policy.last.expire //
 	for _, step := range []struct {
 		after time.Duration
 		lost  float64

@@ -14,7 +14,7 @@ const (
 
 // Observe learns what the broker made of the Rejects, and which last deliveries have ended.
 func (p *Policy) Observe(o *policy.Outcome) {
-	if o.Kind != policy.Acknowledgement || o.Decision == nil || o.Request.Carrier == policy.TxnShareAcknowledge {
+	if o.Kind != policy.Acknowledgement || o.Decision == nil {
 		return
 	}
 	for i := range o.Decision.Partitions {
@@ -28,7 +28,7 @@ func (p *Policy) Observe(o *policy.Outcome) {
 			if verdict == "" {
 				verdict = verdictOf(&o.Reply, d.TopicID, d.Index)
 			}
-			if piece.Forwarded == policy.Reject {
+			if piece.Forwarded == policy.Reject && o.Request.Carrier != policy.TxnShareAcknowledge { // which takes effect at the commit
 				p.metrics.verdicts.WithLabelValues(verdict).Add(float64(piece.Last) - float64(piece.First) + 1)
 			}
 			p.last.acknowledged(o, d, piece, verdict)
