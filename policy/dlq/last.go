@@ -48,6 +48,7 @@ func newLastDeliveries(p *Policy) *lastDeliveries {
 // Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it counts nothing as lost without a
 // letter, and infers none.
 func (p *Policy) Delivered(d *policy.Delivery) {
+	p.groups.ahead(d.Group)
 	for _, a := range d.Acquired {
 		limit := math.MaxInt
 		if a.DeliveryCount > 1 && !a.LockUntil.IsZero() { // no broker has a limit below 2
@@ -166,10 +167,13 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
 	defer cancel()
 	it := &item{offset: l.Offset}
-	p.payload(ctx, records, l, p.source.reader(l.TopicID, l.Partition))
+	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
+	defer fetch.close()
+	p.payload(ctx, records, l, fetch)
 	if p.config.again(l) || p.address(l, &it.record) != nil {
 		return
 	}
+	p.metrics.payloads[l.Payload].Inc()
 	if !p.backlog(&it.record) {
 		p.produceNow(ctx, it)
 	}

@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,14 +35,15 @@ type Policy struct {
 	senders map[string]*sender // by the cluster's name; "" is the policy's own
 	source  *source            // nil: not configured
 	room    *room
+	late    *room  // for letters that are spooled because there was no room in time
 	store   *store // nil: the configuration does not want a spool
 	groups  *groups
 	brakes  *breakers
 	reasons *reasons
 	last    *lastDeliveries
 
-	draining sync.Map      // names of queues that are being delivered
-	drains   chan struct{} // a token for each that is delivering at a time
+	draining sync.Map // names of queues that are being delivered
+	drains   *room    // for what these have read
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -72,8 +72,8 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 	if deps.Notify == nil {
 		deps.Notify = func(string) {}
 	}
-	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender),
-		drains: make(chan struct{}, drainsAtOnce)}
+	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), late: newRoom(c.beside()), drains: newRoom(c.beside()),
+		senders: make(map[string]*sender)}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -92,7 +92,7 @@ func (p *Policy) open() (err error) {
 		}
 	}
 	if c.Source != nil {
-		if p.source, err = newSource(c.Source, c.Memory); err != nil {
+		if p.source, err = newSource(c.Source, c.beside()); err != nil {
 			return &policy.ConfigError{Key: "source", Problem: err.Error()}
 		}
 	}
@@ -189,14 +189,15 @@ func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 
 // decide dead-letters all, and says what is to happen.
 func (w *work) decide(ctx context.Context) policy.Verdict {
-	budget := min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+	budget, late := min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4), spoolTime
 	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
 		budget = min(budget, time.Until(end)/2)
+		late = time.Until(end) - budget - answerTime
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerTime))
 		defer cancel()
 	}
-	w.all = ctx
+	w.all, w.fetchUntil = ctx, time.Now().Add(budget+late/2)
 	limited, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	w.deliver(limited)
@@ -204,7 +205,7 @@ func (w *work) decide(ctx context.Context) policy.Verdict {
 	return w.verdict()
 }
 
-// address finds a letter's target and makes the record that goes there.
+// address finds a letter's target and makes the record that goes there, a view of the source.
 func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	cluster, topic, err := p.config.route(l)
 	if err != nil {
@@ -212,10 +213,7 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	}
 	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
 	if s := l.Source; s != nil {
-		r.Key, r.Value = bytes.Clone(s.Key), bytes.Clone(s.Value) // of what may be a small part of a large batch
-		for i := range s.Headers {
-			r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
-		}
+		r.Key, r.Value = s.Key, s.Value
 		if p.config.OriginalTimestamp {
 			r.Timestamp = s.Timestamp
 		}
