@@ -147,16 +147,19 @@ func (l *lastDeliveries) expire(before time.Time) bool {
 }
 
 func (l *lastDeliveries) letter(at lastPlace, offset int64, one *lastDelivery) letter.Letter {
-	made := letter.Letter{Group: at.group, Member: one.member, Topic: one.topic, TopicID: at.topic, Partition: at.partition, Offset: offset,
+	return letter.Letter{Group: at.group, Member: one.member, Topic: one.topic, TopicID: at.topic, Partition: at.partition, Offset: offset,
 		DeliveryCount: one.count, Reason: letter.LockExpiredAtLimit, Message: letter.MessageAtLimit, Time: l.policy.deps.Now()}
-	if made.Topic == "" {
-		made.Topic = at.topic.String()
-	}
-	return made
 }
 
 // lose counts a record that was archived without an acknowledgement, and writes its letter where the configuration wants that.
 func (p *Policy) lose(l *letter.Letter, records policy.Records) {
+	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
+	defer cancel()
+	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
+	defer fetch.close()
+	if l.Topic == "" { // nor did the name pass by
+		l.Topic = fetch.name(ctx, l.TopicID.String())
+	}
 	if g := p.groups.known(l.Group); p.config.StandDown && g.own.works(l.Topic) {
 		return // the broker has written it
 	}
@@ -164,11 +167,7 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	if !p.config.Infer {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
-	defer cancel()
 	it := &item{offset: l.Offset}
-	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
-	defer fetch.close()
 	p.payload(ctx, records, l, fetch)
 	if p.config.again(l) || p.address(l, &it.record) != nil {
 		return

@@ -38,6 +38,7 @@ type item struct {
 
 	record letter.Record // what is produced or spooled; its Topic is empty where there is no target
 	has    bool          // the record has bytes of its own
+	others int           // of its headers, the first: values that are views until then
 	hold   hold          // room for these
 	bare   bool          // there is no payload
 	fate   fate
@@ -176,7 +177,9 @@ func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (f
 		it.err, it.final = err, true
 		return l.Payload, false
 	}
-	it.bare = l.Payload == letter.Unavailable
+	if it.bare = l.Payload == letter.Unavailable; !it.bare {
+		it.others = len(l.Source.Headers)
+	}
 	if int64(it.record.Size()) > cfg.MaxRecord {
 		if err := w.policy.tooLarge(it, errLarge); err != nil {
 			it.err = err
@@ -188,7 +191,7 @@ func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (f
 
 // own makes the record independent of where it was found.
 func (it *item) own() {
-	it.record.Own()
+	it.record.Own(it.others)
 	it.has = true
 }
 

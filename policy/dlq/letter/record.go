@@ -25,24 +25,12 @@ const recordFormat = 1 // the first byte; a later format gets another
 // errRecord says that bytes are not what Append writes.
 var errRecord = errors.New("not a dead letter of a known format")
 
-// Own makes the record independent of the bytes that it was made of, which may be a small part of a large batch.
-func (r *Record) Own() {
-	size := len(r.Key)
-	for i := range r.Headers {
-		size += len(r.Headers[i].Value)
-	}
-	small := make([]byte, 0, size) // for all but the value
-	own := func(b []byte) []byte {
-		if b == nil {
-			return nil
-		}
-		start := len(small)
-		small = append(small, b...)
-		return small[start:len(small):len(small)]
-	}
-	r.Key, r.Value = own(r.Key), bytes.Clone(r.Value)
-	for i := range r.Headers {
-		r.Headers[i].Value = own(r.Headers[i].Value)
+// Own makes the record independent of the bytes that it was made of, which may be a small part of a large batch: of key, value and the first few
+// headers.
+func (r *Record) Own(headers int) {
+	r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	for i := range r.Headers[:min(headers, len(r.Headers))] {
+		r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
 	}
 }
 
