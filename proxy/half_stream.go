@@ -30,14 +30,14 @@ func (h *half) startLarge() error {
 
 // spares are buffers of frames that were held whole, by the logarithm of their size: a steady stream of such frames allocates next to nothing. Nobody
 // counts them, so they are held weakly, and go with the next garbage. Larger ones are rare.
-var spares [maxSpare + 1]sync.Pool // of weak.Pointer[[]byte]
+var spares [maxSpare + 1]sync.Pool // of *weak.Pointer[[]byte]
 
 const maxSpare = 22 // 4 to 8 MiB
 
 // spareFor is an empty buffer of about so many bytes, nil where there is none.
 func spareFor(size int) []byte {
 	if class := bits.Len(uint(size)) - 1; class <= maxSpare {
-		if spare, ok := spares[class].Get().(weak.Pointer[[]byte]); ok {
+		if spare, ok := spares[class].Get().(*weak.Pointer[[]byte]); ok {
 			if b := spare.Value(); b != nil {
 				return (*b)[:0]
 			}
@@ -48,7 +48,8 @@ func spareFor(size int) []byte {
 
 func keepSpare(b []byte) {
 	if class := bits.Len(uint(cap(b))) - 1; class <= maxSpare {
-		spares[class].Put(weak.Make(&b))
+		spare := weak.Make(&b)
+		spares[class].Put(&spare)
 	}
 }
 
