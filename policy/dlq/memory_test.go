@@ -188,3 +188,24 @@ func TestHold(t *testing.T) {
 		t.Errorf("%d used, %v", r.used(), err)
 	}
 }
+
+// TestBacklogMakesRoom: letters that only queue behind others in the spool go there when room is short, and do not keep the next of their own request
+// from being written.
+func TestBacklogMakesRoom(t *testing.T) {
+	r := newRig(t)
+	r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"memory": "1MiB", "max_record": "128KiB"})
+	r.keep(1)
+	r.decide(r.request(1, reject(0, 0)))
+	fill(t, r.policy.late)
+	const n, size = 40, 50 << 10
+	for o := range int64(n) {
+		r.kept[o] = policy.Record{Offset: o, Value: incompressible(size)}
+	}
+	if v := r.decide(r.request(1, reject(0, n-1))); len(v.Edits) > 0 || !strings.HasPrefix(v.Reason, "dead letters: 40 spooled") {
+		t.Errorf("verdict %+v", v)
+	}
+	if got := len(r.spool()); got != n+1 {
+		t.Errorf("%d letters in the spool", got)
+	}
+}
