@@ -28,7 +28,8 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 	}
 	defer silent.Close()
 	go hold(silent)
-	for name, l := range map[string]limits{dlqSilent: usual, dlqSmall: small} {
+	flooded := map[string]limits{dlqSilent: usual, dlqSmall: small}
+	for name, l := range flooded {
 		title := fmt.Sprintf("dead letters to a cluster that does not answer; keep_records, max_buffered and memory are %d MiB together", l.sum())
 		if err := d.proxy(ctx, name, title, silent.Addr().String(), l); err != nil {
 			return err
@@ -58,8 +59,12 @@ func (d *dlqRun) flooded(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", name, err, r.Logs())
 		}
-		d.report.Findings = append(d.report.Findings, fmt.Sprintf("flood, %s: %d rejects of %d KiB, at most %.0f MiB resident, %.0f records/s",
-			name, c.rejected.Load(), floodBytes>>10, peak, figures[report.Records]))
+		finding := fmt.Sprintf("flood, %s: %d rejects of %d KiB, %.0f records/s, at most %.0f MiB resident", name, c.rejected.Load(), floodBytes>>10,
+			figures[report.Records], peak)
+		if l, bounded := flooded[name]; bounded {
+			finding += fmt.Sprintf(" of the %d that its configuration allows", l.bound())
+		}
+		d.report.Findings = append(d.report.Findings, finding)
 	}
 	return nil
 }

@@ -137,13 +137,21 @@ const dlqConfiguration = `protocol: {keep_records: %dMiB, max_buffered: %dMiB, m
 policies:
 - name: dlq
   builtin: dlq
-  config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: "dlq.{group}", memory: %dMiB, max_record: 8MiB}
+  config: {cluster: {bootstrap: [%q]}, source: {bootstrap: [%q]}, topic: "dlq.{group}", memory: %dMiB, max_record: %dMiB}
 `
 
 // limits are those of memory in the configuration, in MiB.
 type limits struct{ keepRecords, maxBuffered, memory int }
 
+const (
+	maxRecord   = 8  // MiB, in all configurations
+	programSize = 64 // MiB, of the proxy without what these limits are about
+)
+
 func (l limits) sum() int { return l.keepRecords + l.maxBuffered + l.memory }
+
+// bound is what may be resident, in MiB, as docs/dead-letters.md has it.
+func (l limits) bound() int { return 2*(l.sum()+3*max(l.memory/4, maxRecord)) + programSize }
 
 var usual, small = limits{64, 256, 64}, limits{16, 32, 16} // usual: the defaults
 
@@ -151,7 +159,7 @@ var usual, small = limits{64, 256, 64}, limits{16, 32, 16} // usual: the default
 func (d *dlqRun) proxy(ctx context.Context, name, title, letters string, l limits) error {
 	var flags []string
 	if letters != "" {
-		text := fmt.Sprintf(dlqConfiguration, l.keepRecords, l.maxBuffered, letters, d.cluster.Bootstrap(), l.memory)
+		text := fmt.Sprintf(dlqConfiguration, l.keepRecords, l.maxBuffered, letters, d.cluster.Bootstrap(), l.memory, maxRecord)
 		file := filepath.Join(d.dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err

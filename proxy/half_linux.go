@@ -215,6 +215,7 @@ func (q *inq) recv(fd int, p []byte) (n int, left bool, e syscall.Errno) {
 	q.msg = syscall.Msghdr{Iov: &q.iov, Iovlen: 1, Control: &q.control[0]}
 	q.msg.SetControllen(len(q.control))
 	r, _, e := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&q.msg)), syscall.MSG_DONTWAIT)
+	q.iov.Base = nil // p may be a frame of many MiB, and the next call hours away
 	if e != 0 {
 		return 0, false, e
 	}

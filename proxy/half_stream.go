@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+	"weak"
 )
 
 // startLarge moves the frame at r into memory of its own, which grows as its bytes arrive.
@@ -26,17 +27,19 @@ func (h *half) startLarge() error {
 	return nil
 }
 
-// spares are buffers of frames that were held whole, by the logarithm of their size: a steady stream of such frames allocates nothing. Larger ones
-// are rare, and too much to keep.
-var spares [maxSpare + 1]sync.Pool
+// spares are buffers of frames that were held whole, by the logarithm of their size: a steady stream of such frames allocates next to nothing. Nobody
+// counts them, so they are held weakly, and go with the next garbage. Larger ones are rare.
+var spares [maxSpare + 1]sync.Pool // of *weak.Pointer[[]byte]
 
 const maxSpare = 22 // 4 to 8 MiB
 
 // spareFor is an empty buffer of about so many bytes, nil where there is none.
 func spareFor(size int) []byte {
 	if class := bits.Len(uint(size)) - 1; class <= maxSpare {
-		if b, ok := spares[class].Get().(*[]byte); ok {
-			return (*b)[:0]
+		if spare, ok := spares[class].Get().(*weak.Pointer[[]byte]); ok {
+			if b := spare.Value(); b != nil {
+				return (*b)[:0]
+			}
 		}
 	}
 	return nil
@@ -44,18 +47,17 @@ func spareFor(size int) []byte {
 
 func keepSpare(b []byte) {
 	if class := bits.Len(uint(cap(b))) - 1; class <= maxSpare {
-		spares[class].Put(&b)
+		spare := weak.Make(&b)
+		spares[class].Put(&spare)
 	}
 }
 
 func (h *half) growLarge() error {
-	size := min(2*cap(h.large), h.frame)
+	size := min(4*cap(h.large), h.frame)
 	if err := h.limits.take(size - cap(h.large)); err != nil {
 		return err
 	}
-	old := h.large
-	h.large = append(make([]byte, 0, size), old...)
-	keepSpare(old)
+	h.large = append(make([]byte, 0, size), h.large...) // what it was is no spare: the next frame like this begins with a larger one
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,7 @@ A second signal ends at once. Exit status: 0 after a drain, 1 when it could not 
 		for _, w := range report.Warnings {
 			log.Warn().Msg(w.String())
 		}
+		limitMemory(memlimit.FromCgroup, log)
 		err = serve(cmd.Context(), c, log)
 		var policy *notStarted
 		if errors.As(err, &policy) {

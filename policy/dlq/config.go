@@ -105,6 +105,10 @@ func defaults() Config {
 	}
 }
 
+// beside is what each of three things may take beside Memory: records that are fetched again, letters that found no room in time, and what is
+// read back from the spool.
+func (c *Config) beside() int64 { return max(c.Memory/4, c.MaxRecord) }
+
 // Parse reads a configuration in JSON. All its mistakes are joined, each a *policy.ConfigError.
 func Parse(config []byte) (Config, error) {
 	c, r := defaults(), &reader{}

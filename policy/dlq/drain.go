@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	drainBytes   = 1 << 20 // of letters that are taken from a queue at a time
+	drainBytes   = 1 << 20 // of letters that are taken from a queue at a time, or one that is larger
 	drainTimeout = 15 * time.Second
 	drainPause   = 100 * time.Millisecond // after a failure; it doubles
 	drainMaximum = 10 * time.Second
-	drainsAtOnce = 8 // queues that deliver; others wait
 )
 
 // drainer delivers one queue, in order.
@@ -61,12 +60,11 @@ func (d *drainer) say(err error) {
 
 // some delivers a few letters and says how many. It takes off the queue what was delivered before the first that was not.
 func (d *drainer) some() (int, error) {
-	select {
-	case d.policy.drains <- struct{}{}:
-		defer func() { <-d.policy.drains }()
-	case <-d.policy.ctx.Done():
-		return 0, d.policy.ctx.Err()
+	held, err := d.policy.drains.take(d.policy.ctx, max(drainBytes, d.queue.Largest()))
+	if err != nil {
+		return 0, err
 	}
+	defer d.policy.drains.give(held)
 	entries, err := d.queue.Next(drainBytes)
 	if err != nil || len(entries) == 0 {
 		return 0, err

@@ -67,6 +67,13 @@ func (g *groups) get(ctx context.Context, name string) group {
 	return entry.group
 }
 
+// ahead has a group's settings read that has not been seen before: they are known then when its first last delivery comes.
+func (g *groups) ahead(name string) {
+	if g.policy.source != nil && !g.entries.Contains(name) {
+		g.entry(name)
+	}
+}
+
 // known returns the same without waiting.
 func (g *groups) known(name string) group {
 	entry := g.entry(name)

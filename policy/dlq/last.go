@@ -48,6 +48,7 @@ func newLastDeliveries(p *Policy) *lastDeliveries {
 // Delivered is told of deliveries as they pass by. It returns at once. A program that does not call it counts nothing as lost without a
 // letter, and infers none.
 func (p *Policy) Delivered(d *policy.Delivery) {
+	p.groups.ahead(d.Group)
 	for _, a := range d.Acquired {
 		limit := math.MaxInt
 		if a.DeliveryCount > 1 && !a.LockUntil.IsZero() { // no broker has a limit below 2
@@ -146,16 +147,19 @@ func (l *lastDeliveries) expire(before time.Time) bool {
 }
 
 func (l *lastDeliveries) letter(at lastPlace, offset int64, one *lastDelivery) letter.Letter {
-	made := letter.Letter{Group: at.group, Member: one.member, Topic: one.topic, TopicID: at.topic, Partition: at.partition, Offset: offset,
+	return letter.Letter{Group: at.group, Member: one.member, Topic: one.topic, TopicID: at.topic, Partition: at.partition, Offset: offset,
 		DeliveryCount: one.count, Reason: letter.LockExpiredAtLimit, Message: letter.MessageAtLimit, Time: l.policy.deps.Now()}
-	if made.Topic == "" {
-		made.Topic = at.topic.String()
-	}
-	return made
 }
 
 // lose counts a record that was archived without an acknowledgement, and writes its letter where the configuration wants that.
 func (p *Policy) lose(l *letter.Letter, records policy.Records) {
+	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
+	defer cancel()
+	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
+	defer fetch.close()
+	if l.Topic == "" { // nor did the name pass by
+		l.Topic = fetch.name(ctx, l.TopicID.String())
+	}
 	if g := p.groups.known(l.Group); p.config.StandDown && g.own.works(l.Topic) {
 		return // the broker has written it
 	}
@@ -163,13 +167,12 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	if !p.config.Infer {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
-	defer cancel()
 	it := &item{offset: l.Offset}
-	p.payload(ctx, records, l, p.source.reader(l.TopicID, l.Partition))
+	p.payload(ctx, records, l, fetch)
 	if p.config.again(l) || p.address(l, &it.record) != nil {
 		return
 	}
+	p.metrics.payloads[l.Payload].Inc()
 	if !p.backlog(&it.record) {
 		p.produceNow(ctx, it)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -66,6 +67,24 @@ func TestLastDeliveries(t *testing.T) {
 		if header(l, "ackproxy.dlq.reason") != "lock_expired_at_limit" || header(l, "h") != "orig" || header(l, "ackproxy.api") != "(none)" {
 			t.Errorf("headers %v", l.Headers)
 		}
+	}
+}
+
+// TestLastDeliveryOfUnknownTopic asks the source for the name, and knows the group's own limit before its first last delivery.
+func TestLastDeliveryOfUnknownTopic(t *testing.T) {
+	r := newRig(t)
+	r.fill(1, kgo.NoCompression())
+	r.start(map[string]any{"infer": true, "source": r.address()})
+	now := time.Now()
+	d := r.delivery(0, 1, now)
+	d.Topic, d.Records = "", nil
+	r.policy.Delivered(d)
+	until(t, "the group's settings are looked for", func() bool { return r.policy.groups.entries.Contains("g1") })
+	d.Acquired[0].DeliveryCount = 5
+	r.policy.Delivered(d)
+	r.policy.last.expire(now.Add(time.Minute))
+	if l := r.letters("dlq.orders", 1)[0]; header(l, "__dlq.errors.topic") != "orders" || header(l, "ackproxy.payload") != "refetched" {
+		t.Errorf("headers %v", l.Headers)
 	}
 }
 

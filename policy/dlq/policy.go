@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +38,7 @@ type Policy struct {
 	senders map[string]*sender // by the cluster's name; "" is the policy's own
 	source  *source            // nil: not configured
 	room    *room
+	late    *room  // for letters that are spooled because there was no room in time
 	store   *store // nil: the configuration does not want a spool
 	groups  *groups
 	brakes  *breakers
@@ -47,8 +47,8 @@ type Policy struct {
 
 	transactions *transactions
 
-	draining sync.Map      // names of queues that are being delivered
-	drains   chan struct{} // a token for each that is delivering at a time
+	draining sync.Map // names of queues that are being delivered
+	drains   *room    // for what these have read
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -77,8 +77,8 @@ func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, e
 	if deps.Notify == nil {
 		deps.Notify = func(string) {}
 	}
-	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), senders: make(map[string]*sender),
-		drains: make(chan struct{}, drainsAtOnce)}
+	p := &Policy{name: name, config: c, deps: deps, room: newRoom(c.Memory), late: newRoom(c.beside()), drains: newRoom(c.beside()),
+		senders: make(map[string]*sender)}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -97,7 +97,7 @@ func (p *Policy) open() (err error) {
 		}
 	}
 	if c.Source != nil {
-		if p.source, err = newSource(c.Source, c.Memory); err != nil {
+		if p.source, err = newSource(c.Source, c.beside()); err != nil {
 			return &policy.ConfigError{Key: "source", Problem: err.Error()}
 		}
 	}
@@ -215,17 +215,18 @@ func (w *work) budget() time.Duration {
 
 // begin begins the time for a decision, and for producing, which ends sooner.
 func (w *work) begin(ctx context.Context, budget time.Duration) (producing context.Context, cancel context.CancelFunc) {
-	cancelAll := func() {}
+	late, cancelAll := spoolTime, func() {}
 	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
 		budget = min(budget, time.Until(end)/2)
+		late = time.Until(end) - budget - answerTime
 		ctx, cancelAll = context.WithDeadline(ctx, end.Add(-answerTime))
 	}
-	w.all = ctx
+	w.all, w.fetchUntil = ctx, time.Now().Add(budget+late/2)
 	producing, cancelProducing := context.WithTimeout(ctx, budget)
 	return producing, func() { cancelProducing(); cancelAll() }
 }
 
-// address finds a letter's target and makes the record that goes there.
+// address finds a letter's target and makes the record that goes there, a view of the source.
 func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	cluster, topic, err := p.config.route(l)
 	if err != nil {
@@ -233,10 +234,7 @@ func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	}
 	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
 	if s := l.Source; s != nil {
-		r.Key, r.Value = bytes.Clone(s.Key), bytes.Clone(s.Value) // of what may be a small part of a large batch
-		for i := range s.Headers {
-			r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
-		}
+		r.Key, r.Value = s.Key, s.Value
 		if p.config.OriginalTimestamp {
 			r.Timestamp = s.Timestamp
 		}

@@ -22,6 +22,7 @@ const (
 	batchRoom    = 64 << 10 // what a batch may need besides its record
 	topicsMade   = 1024     // names of topics that are remembered as made
 	maxBuffered  = 100_000
+	maxRequest   = 8 << 20          // bytes of a request with many small letters: what is sent is there twice
 	writeTimeout = 10 * time.Second // a broker's own limit for a produce request
 )
 
@@ -45,11 +46,11 @@ func newSender(c *Cluster, cfg *Config) (*sender, error) {
 	}
 	opts = append(opts, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.AllowIdempotentProduceCancellation(), kgo.ProduceRequestTimeout(writeTimeout),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(sourcePartition)), kgo.MaxBufferedRecords(maxBuffered),
-		kgo.MaxBufferedBytes(int(cfg.Memory+batchRoom)), kgo.ProducerLinger(0))
+		kgo.MaxBufferedBytes(int(cfg.Memory+cfg.beside()+batchRoom)), kgo.ProducerLinger(0))
 	largest := int32(cfg.MaxRecord + batchRoom)
 	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
 	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
-	if s.small, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch))...); err != nil {
+	if s.small, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch), kgo.BrokerMaxWriteBytes(maxRequest))...); err != nil {
 		return nil, err
 	}
 	s.alone, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, 2*largest)),

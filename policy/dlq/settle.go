@@ -38,8 +38,9 @@ func (w *work) save(ctx context.Context) {
 // produceNow produces one letter, and waits.
 func (p *Policy) produceNow(ctx context.Context, it *item) {
 	answer := make(chan error, 1)
+	it.hold.use()
 	record := it.record
-	p.senders[record.Cluster].produce(ctx, &record, func(err error) { answer <- err })
+	p.senders[record.Cluster].produce(ctx, &record, func(err error) { it.hold.end(); answer <- err })
 	select {
 	case err := <-answer:
 		if err == nil {
@@ -55,8 +56,7 @@ func (w *work) verdict() policy.Verdict {
 	for i := range w.parts {
 		p := &w.parts[i]
 		for _, it := range p.items {
-			w.policy.room.give(it.held)
-			it.held = 0
+			it.drop()
 			if it.fate == pending {
 				it.fate = w.policy.choose(it, w.group)
 			}

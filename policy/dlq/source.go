@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -13,8 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/codec"
-	"github.com/ackproxy/ackproxy/internal/decompress"
-	"github.com/ackproxy/ackproxy/policy"
 )
 
 const (
@@ -27,28 +24,20 @@ const (
 type source struct {
 	client *kgo.Client
 	topics *lru.Cache[codec.UUID, *sourceTopic]
-	unfold unfolder
+	room   *room // of answers, and of what they decompress to
 }
 
-func newSource(c *Cluster, limit int64) (*source, error) {
+func newSource(c *Cluster, memory int64) (*source, error) {
 	opts, err := c.Options()
 	if err != nil {
 		return nil, err
 	}
-	s := &source{unfold: unfolder{decompress.New(int(min(limit, math.MaxInt32)))}}
+	s := &source{room: newRoom(memory)}
 	s.topics, _ = lru.New[codec.UUID, *sourceTopic](sourceTopics) // fails for sizes below 1 only
 	if s.client, err = kgo.NewClient(opts...); err != nil {
 		return nil, fmt.Errorf("a client for the source: %w", err)
 	}
 	return s, nil
-}
-
-// unfolder is a kgo.Decompressor with a limit.
-type unfolder struct{ *decompress.Bounded }
-
-// Decompress implements kgo.Decompressor. Its codecs have the protocol's numbers.
-func (u unfolder) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
-	return u.Records(src, int16(codec))
 }
 
 // sourceTopic is what metadata says of a topic, once it was asked.
@@ -109,28 +98,32 @@ func (s *source) look(ctx context.Context, t *sourceTopic) (name string, leaders
 	return name, leaders, nil
 }
 
-// fetch reads records from an offset on, and returns the first offset that it says nothing about.
-func (s *source) fetch(ctx context.Context, t *sourceTopic, partition int32, offset int64) ([]policy.Record, int64, error) {
+// fetch reads record batches, from the one on that holds an offset. They are views of the whole answer.
+func (s *source) fetch(ctx context.Context, t *sourceTopic, partition int32, offset int64) ([]byte, error) {
 	name, leaders, err := s.look(ctx, t)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	leader, known := leaders[partition]
 	if !known || leader < 0 {
-		return nil, 0, kerr.LeaderNotAvailable
+		return nil, kerr.LeaderNotAvailable
 	}
 	answer, err := s.client.Broker(int(leader)).Request(ctx, fetchRequest(name, t.id, partition, offset))
 	if err != nil {
-		return nil, 0, fmt.Errorf("fetch: %w", err)
+		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	read := answer.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(read.ErrorCode); err != nil {
-		return nil, 0, fmt.Errorf("fetch: %w", err)
+		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	if read.Version < fetchVersion || len(read.Topics) != 1 || len(read.Topics[0].Partitions) != 1 {
-		return nil, 0, errors.New("fetch: the broker does not know topic ids")
+		return nil, errors.New("fetch: the broker does not know topic ids")
 	}
-	return recordsOf(&read.Topics[0].Partitions[0], offset, s.unfold)
+	p := &read.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		return nil, fmt.Errorf("fetch: %w", err)
+	}
+	return p.RecordBatches, nil
 }
 
 func fetchRequest(name string, id codec.UUID, partition int32, offset int64) *kmsg.FetchRequest {
@@ -143,33 +136,6 @@ func fetchRequest(name string, id codec.UUID, partition int32, offset int64) *km
 	topic.Partitions = append(topic.Partitions, p)
 	q.Topics = append(q.Topics, topic)
 	return q
-}
-
-// recordsOf reads what a fetch brought from an offset on.
-func recordsOf(p *kmsg.FetchResponseTopicPartition, offset int64, d kgo.Decompressor) ([]policy.Record, int64, error) {
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return nil, 0, fmt.Errorf("fetch: %w", err)
-	}
-	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset, Partition: p.Partition}, p, d, nil)
-	list, next := make([]policy.Record, 0, len(got.Records)), offset
-	for _, r := range got.Records {
-		if r.Offset < offset {
-			continue
-		}
-		one := policy.Record{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), AppendTime: r.Attrs.TimestampType() == 1,
-			Key: r.Key, Value: r.Value, Transactional: r.Attrs.IsTransactional(), Headers: make([]policy.RecordHeader, len(r.Headers))}
-		for i, h := range r.Headers {
-			one.Headers[i] = policy.RecordHeader(h)
-		}
-		list, next = append(list, one), r.Offset+1
-	}
-	if len(list) == 0 && got.Err != nil {
-		return nil, 0, fmt.Errorf("fetch: %w", got.Err)
-	}
-	if len(list) == 0 {
-		return nil, offset + 1, nil // nothing there: compacted, or a marker of a transaction
-	}
-	return list, next, nil
 }
 
 // permanent says that a fetch fails for each offset of the partition alike.

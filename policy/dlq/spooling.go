@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ import (
 const (
 	spoolRetry   = time.Second // between attempts to open a spool that another process has, or that cannot be opened
 	spoolPrefix  = "dlq-"      // of the directory below the state directory
-	spoolPiece   = 1 << 20     // bytes of letters that are written at a time: each is there twice more meanwhile
+	spoolPiece   = 1 << 20     // bytes of a request's letters that are written at a time: on a slow disk some are kept in time, if not all
 	refusedQueue = "!refused"  // after a queue's name: letters that its topic will never take
 )
 
@@ -175,8 +176,6 @@ func (p *Policy) spoolPiece(ctx context.Context, s *spool.Store, name string, it
 		}
 		it.fate = spooled
 		it.drop()
-		p.room.give(it.held)
-		it.held = 0
 	}
 }
 
@@ -185,11 +184,18 @@ func (p *Policy) spoolSome(ctx context.Context, s *spool.Store, name string, ite
 	if err != nil {
 		return err
 	}
-	data := make([][]byte, len(items))
+	letters := make([]io.WriterTo, len(items))
 	for i, it := range items {
-		data[i] = it.record.Append(make([]byte, 0, it.record.Size()))
+		it.hold.use()
+		record := it.record
+		letters[i] = &record
 	}
-	if err := q.Append(ctx, data...); err != nil {
+	written := func() { // maybe long after ctx has ended: the disk hangs
+		for _, it := range items {
+			it.hold.end()
+		}
+	}
+	if err := q.Write(ctx, letters, written); err != nil {
 		return err
 	}
 	p.drain(q)

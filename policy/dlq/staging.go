@@ -55,7 +55,8 @@ func (w *work) queuePart(ctx context.Context, p *part) {
 func (w *work) waiting(ctx context.Context, p *part, key transactionKey) (letters []waiting, fits bool) {
 	r, t := w.request, w.policy.transactions
 	at := letterPlace{group: string(r.GroupID), member: string(r.MemberID), topic: p.asked.TopicID, partition: p.asked.Index}
-	fetch := w.policy.source.reader(p.asked.TopicID, p.asked.Index)
+	fetch := w.policy.source.reader(p.asked.TopicID, p.asked.Index, w.fetchUntil)
+	defer fetch.close()
 	for _, it := range p.items {
 		if at.offset = it.offset; it.fate != pending {
 			continue
@@ -64,18 +65,25 @@ func (w *work) waiting(ctx context.Context, p *part, key transactionKey) (letter
 			it.fate = queued
 			continue
 		}
-		if w.make(ctx, p, it, fetch); it.fate != pending || it.err != nil {
+		from, ok := w.write(ctx, p, it, fetch)
+		if !ok {
 			continue
 		}
 		cost := int64(it.record.Size()) + letterCost
 		if !t.take(cost) {
 			return letters, false
 		}
-		own := &item{offset: it.offset, record: it.record, bare: it.bare, stays: true} // others may end the transaction while this request goes on
-		letters = append(letters, waiting{at, own, cost})
+		it.record.Own(it.others)
+		w.policy.metrics.payloads[from].Inc()
+		letters = append(letters, waiting{at, it.again(), cost}) // others may end the transaction while this request goes on
 		it.drop()
 	}
 	return letters, true
+}
+
+// again is the item for another attempt: of an earlier one, something may still be under way.
+func (it *item) again() *item {
+	return &item{offset: it.offset, record: it.record, bare: it.bare, stays: true}
 }
 
 // EndTransaction writes the letters of a transaction before its commit goes on. Those of one that is aborted wait for the coordinator's answer.
@@ -121,9 +129,7 @@ func (w *work) commit(ctx context.Context, items []*item) policy.Verdict {
 	w.save(w.all)
 	var v policy.Verdict
 	for _, it := range items {
-		w.policy.room.give(it.held)
-		it.held = 0
-		if it.fate == pending {
+		if it.drop(); it.fate == pending {
 			it.fate = closed // there is nothing to withhold: the client finds the connection closed, and tries again
 			if w.policy.choose(it, w.group) == forwarded {
 				it.fate = forwarded

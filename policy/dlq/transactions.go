@@ -157,7 +157,9 @@ func (t *transactions) tryBegin(key transactionKey) (one *transaction, items []*
 		return nil, nil, one.ending
 	}
 	one.ending = make(chan struct{})
-	for _, l := range one.letters {
+	for i := range one.letters {
+		l := &one.letters[i]
+		l.item = l.item.again()
 		items = append(items, l.item)
 	}
 	return one, items, nil

@@ -10,6 +10,9 @@ import (
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
 
+// overhead is what a letter takes beside its bytes: its item, the table of its headers, and the client's record of it.
+const overhead = 2 << 10
+
 // fate is what became of an offset.
 type fate uint8
 
@@ -34,18 +37,19 @@ type item struct {
 	count     int16     // of the delivery; 0 is unknown
 	lockUntil time.Time // zero: unknown
 
-	letter *letter.Letter // until the record is there
-	record letter.Record  // what is produced or spooled; its Topic is empty where there is no target
-	held   int64          // of room
-	bare   bool           // there is no payload
-	stays  bool           // until it is durable: the end of its transaction may be tried again
+	record letter.Record // what is produced or spooled; its Topic is empty where there is no target
+	others int           // of its headers, the first: values that are views until it has bytes of its own
+	has    bool          // one user of hold
+	hold   hold          // room for these bytes
+	bare   bool          // there is no payload
+	stays  bool          // until it is durable: the end of its transaction may be tried again
 	fate   fate
 	err    error // why it was not produced
 	final  bool  // a spool would not help
 }
 
 // work is one request on its way through the policy. Its items belong to Decide, except between the call that begins to produce one and its
-// outcome; once Decide has given up on outcomes (over), those that still come touch nothing but the room they held.
+// outcome; once Decide has given up on outcomes (over), those that still come touch nothing but their hold.
 type work struct {
 	policy  *Policy
 	request *policy.Request
@@ -53,6 +57,9 @@ type work struct {
 	began   time.Time
 	all     context.Context // of the decision; producing has a deadline before it
 	parts   []part
+	queued  []*item // that go to the spool behind earlier letters, and may go at once
+
+	fetchUntil time.Time // records are fetched again also for letters that are too late to be produced, but leave time to spool them
 
 	asked map[partitionKey][]policy.Piece // what the client asked for; nil until somebody looks
 
@@ -77,18 +84,17 @@ func (w *work) deliver(ctx context.Context) {
 		if p.over {
 			continue
 		}
-		fetch := w.policy.source.reader(p.asked.TopicID, p.asked.Index)
+		fetch := w.policy.source.reader(p.asked.TopicID, p.asked.Index, w.fetchUntil)
 		for _, it := range p.items {
 			if it.fate != pending {
 				continue
 			}
-			if w.make(ctx, p, it, fetch); it.fate == pending && it.err == nil {
-				w.admit(ctx, it)
-			}
+			w.prepare(ctx, p, it, fetch)
 			if it.fate == pending && it.err == nil {
 				w.produce(ctx, it)
 			}
 		}
+		fetch.close()
 	}
 	w.await(ctx)
 }
@@ -109,49 +115,98 @@ func (w *work) await(ctx context.Context) {
 	}
 }
 
-// make makes a letter and finds its target.
-func (w *work) make(ctx context.Context, p *part, it *item, fetch *fetching) {
-	it.letter = w.letter(p, it)
-	if p.asked.Topic == "" {
-		it.letter.Topic = fetch.name(ctx, it.letter.Topic)
-	}
-	if text, ok := w.policy.reasons.find(it.letter); ok {
-		it.letter.Message = text
-	}
-	w.policy.payload(ctx, w.request.Records, it.letter, fetch)
-	cfg := &w.policy.config
-	if cfg.again(it.letter) {
-		it.fate, it.letter = skipped, nil
+// prepare makes a letter that has its own bytes, and room for them.
+func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) {
+	from, ok := w.write(ctx, p, it, fetch)
+	if !ok {
 		return
 	}
-	if it.letter.Payload == letter.Unavailable && cfg.UnavailableFails {
-		it.err, it.final = errNoPayload, true
-		return
-	}
-	if it.err = w.policy.address(it.letter, &it.record); it.err != nil {
-		it.final = true
-		return
-	}
-	it.bare, it.letter = it.letter.Payload == letter.Unavailable, nil // the record has it all
-	if int64(it.record.Size()) > cfg.MaxRecord {
-		if it.err = w.policy.tooLarge(it, errLarge); it.err != nil {
-			return
-		}
-	}
-}
-
-// admit says whether a letter may be produced: nothing waits before it, and there is room. Else it has an error.
-func (w *work) admit(ctx context.Context, it *item) {
 	if w.policy.backlog(&it.record) {
 		it.err = errBacklog
 	}
-	var err error
-	if it.held, err = w.policy.room.take(ctx, int64(it.record.Size())); err != nil {
-		it.err = err
-		if !it.stays && w.policy.wantsSpool(it, w.group) {
-			w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
+	n, late := int64(it.record.Size())+overhead, false
+	if !it.hold.try(w.policy.room, n) {
+		if late, ok = w.waitForRoom(ctx, it, n); !ok {
+			return
 		}
+		if from, ok = w.write(ctx, p, it, fetch); !ok {
+			it.hold.end()
+			return
+		}
+	}
+	it.record.Own(it.others)
+	it.has = true
+	w.policy.metrics.payloads[from].Inc()
+	switch {
+	case late:
+		w.policy.spoolAll(w.all, []*item{it}) // now: its bytes are not to be kept until the others are done
 		it.drop()
+	case it.err != nil && w.policy.wantsSpool(it, w.group):
+		w.queued = append(w.queued, it)
+	}
+}
+
+// waitForRoom waits for room for a letter of n bytes. It lets go of the record, which is looked up again afterwards: what passed by may be pushed out
+// meanwhile, and would stay in memory by being waited with. A letter that gets none in time is late: it has room that is kept for such, and goes
+// to the spool.
+func (w *work) waitForRoom(ctx context.Context, it *item, n int64) (late, ok bool) {
+	it.record = letter.Record{Cluster: it.record.Cluster, Topic: it.record.Topic}
+	w.policy.spoolAll(w.all, w.queued) // others wait for their room as well
+	w.queued = nil
+	err := it.hold.take(ctx, w.policy.room, n)
+	if err == nil {
+		return false, true
+	}
+	if it.err = err; w.policy.wantsSpool(it, w.group) && it.hold.take(w.all, w.policy.late, n) == nil {
+		return true, true
+	}
+	it.drop()
+	return false, false
+}
+
+// write makes a letter and finds its target. It is a view of the record, and says where that is from; false where there is no letter.
+func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (from letter.Payload, ok bool) {
+	l := w.letter(p, it)
+	if p.asked.Topic == "" {
+		l.Topic = fetch.name(ctx, l.Topic)
+	}
+	if text, ok := w.policy.reasons.find(l); ok {
+		l.Message = text
+	}
+	w.policy.payload(w.all, w.request.Records, l, fetch)
+	cfg := &w.policy.config
+	if cfg.again(l) {
+		it.fate = skipped
+		return l.Payload, false
+	}
+	if l.Payload == letter.Unavailable && cfg.UnavailableFails {
+		it.err, it.final = errNoPayload, true
+		return l.Payload, false
+	}
+	if err := w.policy.address(l, &it.record); err != nil {
+		it.err, it.final = err, true
+		return l.Payload, false
+	}
+	if it.bare = l.Payload == letter.Unavailable; !it.bare {
+		it.others = len(l.Source.Headers)
+	}
+	if int64(it.record.Size()) > cfg.MaxRecord {
+		if err := w.policy.tooLarge(it, errLarge); err != nil {
+			it.err = err
+			return l.Payload, false
+		}
+	}
+	return l.Payload, true
+}
+
+// admit says whether a letter that has waited may be produced: nothing waits before it, and there is room. Else it has an error.
+func (w *work) admit(ctx context.Context, it *item) {
+	if w.policy.backlog(&it.record) {
+		it.err = errBacklog
+		return
+	}
+	if it.err = it.hold.take(ctx, w.policy.room, int64(it.record.Size())+overhead); it.err == nil {
+		it.has = true
 	}
 }
 
@@ -159,6 +214,10 @@ func (w *work) admit(ctx context.Context, it *item) {
 func (it *item) drop() {
 	if !it.stays || it.fate != pending {
 		it.record = letter.Record{}
+	}
+	if it.has {
+		it.has = false
+		it.hold.end()
 	}
 }
 
@@ -172,36 +231,37 @@ func (w *work) produce(ctx context.Context, it *item) {
 	w.mu.Lock()
 	w.left++
 	w.mu.Unlock()
-	record, held := it.record, it.held
-	s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) })
+	it.hold.use()
+	record := it.record
+	s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, err) })
 }
 
 // outcome takes note of how producing a letter ended.
-func (w *work) outcome(ctx context.Context, it *item, held int64, err error) {
+func (w *work) outcome(ctx context.Context, it *item, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
-		w.policy.room.give(held)
+		it.hold.end()
 		return
 	}
 	if tooLarge(err) {
 		if err = w.policy.tooLarge(it, err); err == nil { // it goes once more, without payload
 			record, s := it.record, w.policy.senders[it.record.Cluster]
-			w.policy.spawn(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, held, err) }) })
+			w.policy.spawn(func() { s.produce(ctx, &record, func(err error) { w.outcome(ctx, it, err) }) })
 			return
 		}
 	}
+	it.hold.end()
 	if it.err = err; err == nil {
-		it.fate, it.held = produced, 0
+		it.fate = produced
 		it.drop()
-		w.policy.room.give(held)
 	}
 	if w.left--; w.left == 0 {
 		close(w.done)
 	}
 }
 
-// giveUp makes all that has no outcome yet fail. Their producing may go on for a moment, and holds its room until it ends.
+// giveUp makes all that has no outcome yet fail. Their producing may go on for a moment, and has its room until it ends.
 func (w *work) giveUp(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +269,7 @@ func (w *work) giveUp(err error) {
 	for i := range w.parts {
 		for _, it := range w.parts[i].items {
 			if it.fate == pending && it.err == nil {
-				it.err, it.held = err, 0
+				it.err = err
 			}
 		}
 	}

@@ -171,6 +171,8 @@ func spooledRecords() []Record {
 		{Cluster: "east", Topic: "dlq.orders", Partition: 7, Timestamp: 1_700_000_000_123, Key: []byte("k"), Value: []byte("v"),
 			Headers: example().Headers(KIP1191)},
 		{Topic: "t", Partition: -1, Timestamp: -1, Key: []byte{}, Headers: []policy.RecordHeader{{Key: "", Value: nil}, {Key: "a", Value: []byte{}}}},
+		{Topic: "long", Key: bytes.Repeat([]byte("k"), short), Value: bytes.Repeat([]byte("v"), 10*short),
+			Headers: slices.Repeat([]policy.RecordHeader{{Key: "h", Value: bytes.Repeat([]byte("x"), short-1)}}, 5)},
 	}
 }
 
@@ -179,6 +181,10 @@ func TestRecord(t *testing.T) {
 		b := r.Append(nil)
 		if len(b) > r.Size() {
 			t.Errorf("%d: %d bytes, and no more than %d were said", i, len(b), r.Size())
+		}
+		var written bytes.Buffer
+		if n, err := r.WriteTo(&written); err != nil || n != int64(len(b)) || !bytes.Equal(written.Bytes(), b) {
+			t.Errorf("%d: written are %d bytes, %v, appended %d", i, n, err, len(b))
 		}
 		got, err := Decode(b)
 		if err != nil || !reflect.DeepEqual(got, r) {

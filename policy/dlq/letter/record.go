@@ -1,8 +1,10 @@
 package letter
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -23,21 +25,84 @@ const recordFormat = 1 // the first byte; a later format gets another
 // errRecord says that bytes are not what Append writes.
 var errRecord = errors.New("not a dead letter of a known format")
 
+// Own makes the record independent of the bytes that it was made of, which may be a small part of a large batch: of key, value and the first few
+// headers.
+func (r *Record) Own(headers int) {
+	r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	for i := range r.Headers[:min(headers, len(r.Headers))] {
+		r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
+	}
+}
+
 // Append appends the record in the form that a spool keeps.
 func (r *Record) Append(to []byte) []byte {
-	to = append(to, recordFormat)
-	to = appendBytes(to, []byte(r.Cluster))
-	to = appendBytes(to, []byte(r.Topic))
-	to = binary.AppendVarint(to, int64(r.Partition))
-	to = binary.AppendVarint(to, r.Timestamp)
-	to = appendBytes(to, r.Key)
-	to = appendBytes(to, r.Value)
-	to = binary.AppendUvarint(to, uint64(len(r.Headers)))
+	e := encoder{to: to}
+	e.record(r)
+	return e.to
+}
+
+// WriteTo implements io.WriterTo: it writes what Append appends, without a copy of what is long.
+func (r *Record) WriteTo(w io.Writer) (int64, error) {
+	e := encoder{to: make([]byte, 0, 2*short), w: w}
+	e.record(r)
+	e.flush()
+	return e.n, e.err
+}
+
+// encoder appends fields. With a writer it passes them on, long ones as they are.
+type encoder struct {
+	to  []byte
+	w   io.Writer // nil: all stays in to
+	n   int64     // bytes that w has
+	err error     // of w
+}
+
+const short = 1 << 10 // bytes of what is gathered before it is passed on
+
+func (e *encoder) record(r *Record) {
+	e.to = append(e.to, recordFormat)
+	e.bytes([]byte(r.Cluster))
+	e.bytes([]byte(r.Topic))
+	e.to = binary.AppendVarint(e.to, int64(r.Partition))
+	e.to = binary.AppendVarint(e.to, r.Timestamp)
+	e.bytes(r.Key)
+	e.bytes(r.Value)
+	e.to = binary.AppendUvarint(e.to, uint64(len(r.Headers)))
 	for _, h := range r.Headers {
-		to = appendBytes(to, []byte(h.Key))
-		to = appendBytes(to, h.Value)
+		e.bytes([]byte(h.Key))
+		e.bytes(h.Value)
 	}
-	return to
+}
+
+// bytes writes the length plus one, 0 for nil, and the bytes.
+func (e *encoder) bytes(b []byte) {
+	if b == nil {
+		e.to = append(e.to, 0)
+		return
+	}
+	e.to = binary.AppendUvarint(e.to, uint64(len(b))+1)
+	if e.w == nil || len(b) < short {
+		e.to = append(e.to, b...)
+	} else {
+		e.flush()
+		e.write(b)
+	}
+	if e.w != nil && len(e.to) > short {
+		e.flush()
+	}
+}
+
+func (e *encoder) flush() {
+	e.write(e.to)
+	e.to = e.to[:0]
+}
+
+func (e *encoder) write(b []byte) {
+	if e.err == nil {
+		var n int
+		n, e.err = e.w.Write(b)
+		e.n += int64(n)
+	}
 }
 
 // Size is at least what Append appends, in bytes.
@@ -70,14 +135,6 @@ func Decode(b []byte) (Record, error) {
 		return Record{}, errRecord
 	}
 	return r, nil
-}
-
-// appendBytes writes the length plus one, 0 for nil, and the bytes.
-func appendBytes(to, b []byte) []byte {
-	if b == nil {
-		return append(to, 0)
-	}
-	return append(binary.AppendUvarint(to, uint64(len(b))+1), b...)
 }
 
 // decoder reads fields; once bad it reads zeros.

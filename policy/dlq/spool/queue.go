@@ -1,11 +1,12 @@
 package spool
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 )
@@ -27,6 +28,7 @@ type Queue struct {
 	number   uint64    // of the last segment there ever was
 	read     position  // of the oldest entry that is not delivered
 	waiting  int
+	largest  int64     // bytes of the largest of those, or of one before
 	oldest   time.Time // when the oldest of those was appended, or earlier
 	pending  *batch    // entries that wait to be written
 	closed   bool
@@ -39,8 +41,9 @@ type Queue struct {
 
 // batch is entries that are written and synchronised together.
 type batch struct {
-	frames  []byte
-	entries int
+	frames  []frame
+	size    int64    // bytes of all
+	written []func() // of those who appended
 	done    chan struct{}
 	err     error
 }
@@ -69,47 +72,70 @@ func (q *Queue) age() time.Duration {
 	return max(q.store.options.Now().Sub(q.oldest), 0)
 }
 
-// Append keeps entries, all or none: it returns nil once they are on disk. What many append at a time is synchronised once. On any error they may
-// be kept all the same.
-func (q *Queue) Append(ctx context.Context, data ...[]byte) error {
-	now, size := q.store.options.Now(), 0
-	for _, d := range data {
-		size += frameHead + timeSize + len(d)
-	}
-	if err := q.store.reserve(int64(size)); err != nil {
+// Largest is how many bytes an entry that waits has, at most.
+func (q *Queue) Largest() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.largest
+}
+
+// Append keeps an entry, as Write does.
+func (q *Queue) Append(ctx context.Context, data []byte) error {
+	return q.Write(ctx, []io.WriterTo{Bytes(data)}, func() {})
+}
+
+// Write keeps entries, all or none: it returns nil once they are on disk. What many write at a time is synchronised once. On any error they may be
+// kept all the same.
+//
+// Entries are not copied: each is written twice, to a checksum first, and must write the same then. written is called, once, when no entry will be
+// written any more. That may be after Write has returned, when ctx ends first.
+func (q *Queue) Write(ctx context.Context, entries []io.WriterTo, written func()) error {
+	b, err := q.enqueue(entries, written)
+	if err != nil {
+		written()
 		return err
 	}
-	q.mu.Lock()
-	limit := q.store.options.MaxAge
-	if old := limit > 0 && q.age() > limit; old || q.closed {
-		q.mu.Unlock()
-		q.store.free(int64(size))
-		if old {
-			return ErrAge
-		}
-		return ErrClosed
-	}
-	b := q.pending
-	if b == nil {
-		b = &batch{done: make(chan struct{})}
-		q.pending = b
-	}
-	b.frames = slices.Grow(b.frames, size)
-	for _, d := range data {
-		b.frames = appendFrame(b.frames, Entry{now, d})
-	}
-	b.entries += len(data)
-	if !q.busy {
-		q.busy = true
-		q.writing.Go(q.write)
-	}
-	q.mu.Unlock()
 	select {
 	case <-b.done:
 		return b.err
 	case <-ctx.Done():
 		return fmt.Errorf("spool: %w", ctx.Err())
 	}
+}
+
+// enqueue puts entries into the batch that is written next, and has that written.
+func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
+	now, frames, size := q.store.options.Now(), make([]frame, len(entries)), int64(0)
+	for i, e := range entries {
+		var err error
+		if frames[i], err = newFrame(now, e); err != nil {
+			return nil, err
+		}
+		size += frames[i].size
+	}
+	if err := q.store.reserve(size); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit := q.store.options.MaxAge
+	switch {
+	case q.closed:
+		q.store.free(size)
+		return nil, ErrClosed
+	case limit > 0 && q.age() > limit:
+		q.store.free(size)
+		return nil, ErrAge
+	case q.pending == nil:
+		q.pending = &batch{done: make(chan struct{})}
+	}
+	b := q.pending
+	b.frames, b.size, b.written = append(b.frames, frames...), b.size+size, append(b.written, written)
+	if !q.busy {
+		q.busy = true
+		q.writing.Go(q.write)
+	}
+	return b, nil
 }
 
 // write writes what is pending until nothing is.
@@ -167,8 +193,17 @@ func (q *Queue) rotate(number uint64) (size int64, err error) {
 }
 
 // commit makes frames durable. Where that fails the segment is left for good: what a disk says afterwards about the same bytes proves nothing.
-func (q *Queue) commit(frames []byte, at int64) error {
-	_, err := q.file.WriteAt(frames, at)
+func (q *Queue) commit(frames []frame, at int64) error {
+	w := bufio.NewWriterSize(io.NewOffsetWriter(q.file, at), writeBuffer)
+	var err error
+	for i := range frames {
+		if err = frames[i].writeTo(w); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = w.Flush()
+	}
 	if err == nil {
 		err = q.file.Sync()
 	}
@@ -183,17 +218,23 @@ func (q *Queue) commit(frames []byte, at int64) error {
 func (q *Queue) committed(b *batch) (more bool) {
 	q.mu.Lock()
 	if b.err == nil {
-		q.segments[len(q.segments)-1].size += int64(len(b.frames))
+		q.segments[len(q.segments)-1].size += b.size
 		if q.waiting == 0 {
-			q.oldest = q.store.options.Now()
+			q.oldest, q.largest = q.store.options.Now(), 0
 		}
-		q.waiting += b.entries
+		q.waiting += len(b.frames)
+		for i := range b.frames {
+			q.largest = max(q.largest, b.frames[i].size)
+		}
 	}
 	q.busy = q.pending != nil
 	more = q.busy
 	q.mu.Unlock()
 	if b.err != nil {
-		q.store.free(int64(len(b.frames)))
+		q.store.free(b.size)
+	}
+	for _, written := range b.written {
+		written()
 	}
 	close(b.done)
 	return more

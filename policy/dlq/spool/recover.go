@@ -42,6 +42,7 @@ func (q *Queue) recover(number uint64) error {
 			q.oldest = e.Time
 		}
 		q.waiting++
+		q.largest = max(q.largest, int64(len(e.Data)))
 	})
 	q.number = max(q.number, number)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +17,13 @@ import (
 )
 
 const (
-	magic      = "ackspl01"
-	frameHead  = 8 // length and checksum
-	timeSize   = 8 // of an entry's time, milliseconds since 1970
-	extension  = ".spool"
-	nameDigits = 16
-	readBuffer = 64 << 10
+	magic       = "ackspl01"
+	frameHead   = 8 // length and checksum
+	timeSize    = 8 // of an entry's time, milliseconds since 1970
+	extension   = ".spool"
+	nameDigits  = 16
+	readBuffer  = 64 << 10
+	writeBuffer = 64 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -54,16 +56,45 @@ func segmentNumbers(dir string) ([]uint64, error) {
 	return numbers, nil
 }
 
-// appendFrame appends an entry as a segment has it.
-func appendFrame(to []byte, e Entry) []byte {
-	start := len(to)
-	to = append(to, make([]byte, frameHead)...)
-	to = binary.LittleEndian.AppendUint64(to, uint64(e.Time.UnixMilli()))
-	to = append(to, e.Data...)
-	body := to[start+frameHead:]
-	binary.LittleEndian.PutUint32(to[start:], uint32(len(body)))
-	binary.LittleEndian.PutUint32(to[start+4:], crc32.Checksum(body, castagnoli))
-	return to
+// frame is an entry that is to be written: its head, length, checksum and time, and what writes the rest.
+type frame struct {
+	head [frameHead + timeSize]byte
+	data io.WriterTo
+	size int64 // bytes of both
+}
+
+// newFrame has data written once, for its length and checksum.
+func newFrame(at time.Time, data io.WriterTo) (frame, error) {
+	f := frame{data: data}
+	binary.LittleEndian.PutUint64(f.head[frameHead:], uint64(at.UnixMilli()))
+	sum := crc32.New(castagnoli)
+	sum.Write(f.head[frameHead:])
+	n, err := data.WriteTo(sum)
+	if err == nil && n > math.MaxUint32-timeSize {
+		err = fmt.Errorf("an entry of %d bytes", n)
+	}
+	binary.LittleEndian.PutUint32(f.head[:], uint32(timeSize+n))
+	binary.LittleEndian.PutUint32(f.head[4:], sum.Sum32())
+	f.size = int64(len(f.head)) + n
+	return f, err
+}
+
+// writeTo writes the frame as a segment has it.
+func (f *frame) writeTo(w io.Writer) error {
+	if _, err := w.Write(f.head[:]); err != nil {
+		return err
+	}
+	_, err := f.data.WriteTo(w)
+	return err
+}
+
+// Bytes is an entry that is in memory.
+type Bytes []byte
+
+// WriteTo implements io.WriterTo.
+func (b Bytes) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(b)
+	return int64(n), err
 }
 
 // frames reads entries one after the other.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -290,11 +291,21 @@ func TestRead(t *testing.T) {
 	want(t, got, "@dlq.b!refused 4", "east@dlq.a 2", "east@dlq.a 3")
 }
 
+// appendFrame appends an entry as a segment has it.
+func appendFrame(to []byte, at time.Time, text string) []byte {
+	b := bytes.NewBuffer(slices.Clone(to))
+	f, err := newFrame(at, Bytes(text))
+	if err = errors.Join(err, f.writeTo(b)); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
 // FuzzSegment has any bytes in a segment: opening it must neither panic nor take memory out of proportion, and what is appended after it must come
 // out.
 func FuzzSegment(f *testing.F) {
-	entry := appendFrame([]byte(magic), Entry{time.UnixMilli(1), []byte("first")})
-	seeds := [][]byte{nil, []byte(magic), entry, appendFrame(entry, Entry{time.UnixMilli(2), nil}), entry[:len(entry)-1],
+	entry := appendFrame([]byte(magic), time.UnixMilli(1), "first")
+	seeds := [][]byte{nil, []byte(magic), entry, appendFrame(entry, time.UnixMilli(2), ""), entry[:len(entry)-1],
 		append(slices.Clone(entry), 0xff, 0xff, 0xff, 0xff), append([]byte(magic), make([]byte, 64)...), []byte("ackspl02")}
 	for _, s := range seeds {
 		f.Add(s)

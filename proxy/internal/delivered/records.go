@@ -2,8 +2,8 @@ package delivered
 
 import (
 	"github.com/ackproxy/ackproxy/codec"
+	"github.com/ackproxy/ackproxy/internal/batch"
 	"github.com/ackproxy/ackproxy/policy"
-	"github.com/ackproxy/ackproxy/proxy/internal/batch"
 )
 
 // blob is the record batches of one partition in one answer. It lives as long as a span refers to it, unless its bytes are needed for newer

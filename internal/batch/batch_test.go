@@ -163,6 +163,21 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestOpen: no record is looked for in a control batch, whoever kept it.
+func TestOpen(t *testing.T) {
+	plain := codecs["none"].compress
+	s := Open(bytes.Join([][]byte{encode(10, 0, plain, some(10)...), encode(20, controlBit, plain, some(20)...)}, nil))
+	if last, ok := s.Last(); last != 14 || !ok {
+		t.Errorf("the last offset is %d, %v", last, ok)
+	}
+	if r, err := s.Record(20, always); !errors.Is(err, policy.ErrNotKept) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if last, ok := Open(nil).Last(); ok {
+		t.Errorf("nothing ends at %d", last)
+	}
+}
+
 // TestUnreadable: what cannot be read says why, and again when it is asked for again.
 func TestUnreadable(t *testing.T) {
 	plain := codecs["none"].compress

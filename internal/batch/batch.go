@@ -1,5 +1,5 @@
 // Package batch reads single records out of the record batches of a fetch answer (message format v2, KIP-98). It copies the batches that
-// are worth keeping, and decompresses one when a record of it is asked for first.
+// are worth keeping, and decompresses one when a record of it is asked for first. Of records that nobody asks for it makes nothing but an index.
 //
 // Nothing in a batch is believed: lengths are checked against the bytes that are there, and a decompressed batch has MaxSize bytes at most.
 package batch
@@ -110,17 +110,25 @@ type lazy struct {
 	err   error                // why it cannot be read; it never will
 }
 
-// Open returns the batches of p, which must not be changed any more. Those that do not ascend are left out.
+// Open returns the batches of p, which must not be changed any more. Those that do not ascend are left out, and so are those that Keep leaves out.
 func Open(p []byte) *Set {
 	s := new(Set)
 	for len(p) > 0 {
 		raw, rest, h, ok := next(p)
-		if n := len(s.batches); ok && (n == 0 || s.batches[n-1].last < h.first) {
+		if n := len(s.batches); ok && h.attributes&controlBit == 0 && (n == 0 || s.batches[n-1].last < h.first) {
 			s.batches = append(s.batches, &lazy{header: h, raw: raw})
 		}
 		p = rest
 	}
 	return s
+}
+
+// Last is the last offset of the last batch; false where there is none.
+func (s *Set) Last() (int64, bool) {
+	if n := len(s.batches); n > 0 {
+		return s.batches[n-1].last, true
+	}
+	return 0, false
 }
 
 // Record returns the record at an offset. The error is policy.ErrNotKept where no batch covers that, or wraps ErrNone, or says why the batch
