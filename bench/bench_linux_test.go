@@ -79,6 +79,7 @@ func TestParseMetrics(t *testing.T) {
 }
 
 func TestTrend(t *testing.T) {
+	rss := func(x sample) float64 { return x.RSS }
 	r := rand.New(rand.NewPCG(1, 1))
 	series := func(perHour float64) (all []sample) {
 		for i := range 1800 {
@@ -87,13 +88,13 @@ func TestTrend(t *testing.T) {
 		}
 		return all
 	}
-	if flat, err := trendOf(series(0)); err != nil || !flat.Flat() || math.Abs(flat.Median-30) > .5 {
+	if flat, err := trendOf("x", series(0), rss); err != nil || !flat.Flat() || math.Abs(flat.Median-30) > .5 {
 		t.Errorf("%v, %v", flat, err)
 	}
-	if rising, err := trendOf(series(6)); err != nil || rising.Flat() || math.Abs(rising.Slope-6) > rising.Error*2 {
+	if rising, err := trendOf("x", series(6), rss); err != nil || rising.Flat() || math.Abs(rising.Slope-6) > rising.Error*2 {
 		t.Errorf("%v, %v", rising, err)
 	}
-	if _, err := trendOf(series(0)[:40]); err == nil {
+	if _, err := trendOf("x", series(0)[:40], rss); err == nil {
 		t.Error("40 samples are enough")
 	}
 }

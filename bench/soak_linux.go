@@ -37,6 +37,7 @@ type sample struct {
 	Seconds     float64 `json:"seconds"`
 	RSS         float64 `json:"rss_mib"`
 	Heap        float64 `json:"heap_mib"` // in use, by Go's own count
+	Live        float64 `json:"live_mib"` // what the last garbage collection found in use
 	Goroutines  float64 `json:"goroutines"`
 	Descriptors float64 `json:"descriptors"`
 }
@@ -158,21 +159,24 @@ func look(ctx context.Context, r *peer.Running) (sample, error) {
 	m, err1 := metrics(ctx, r.Admin)
 	kib, err2 := proc.RSS(r.PID)
 	fds, err3 := proc.Descriptors(r.PID)
-	return sample{RSS: kib / 1024, Heap: m["go_memstats_heap_inuse_bytes"] / (1 << 20), Goroutines: m["go_goroutines"], Descriptors: float64(fds)},
+	return sample{RSS: kib / 1024, Heap: m["go_memstats_heap_inuse_bytes"] / (1 << 20), Live: m["go_gc_heap_live_bytes"] / (1 << 20), Goroutines: m["go_goroutines"], Descriptors: float64(fds)},
 		errors.Join(err1, err2, err3)
 }
 
 // tell prints and draws what was seen.
 func (s *soak) tell() error {
 	s.say.done()
-	t, err := trendOf(s.samples)
+	resident, err1 := trendOf("resident", s.samples, func(x sample) float64 { return x.RSS })
+	live, err2 := trendOf("live in Go's heap", s.samples, func(x sample) float64 { return x.Live })
+	err := errors.Join(err1, err2)
 	if err != nil {
 		return err
 	}
 	if s.format == "json" {
-		err = json.NewEncoder(os.Stdout).Encode(map[string]any{"commit": commit(), "minutes": s.minutes, "rate": s.rate, "trend": t, "samples": s.samples})
+		err = json.NewEncoder(os.Stdout).Encode(map[string]any{"commit": commit(), "minutes": s.minutes, "rate": s.rate, "trends": []trend{resident, live}, "samples": s.samples})
 	} else {
-		fmt.Println(t)
+		fmt.Println(resident)
+		fmt.Println(live)
 		s.done.Range(func(kind, n any) bool {
 			fmt.Printf("%-11s %d requests answered\n", kind, n.(*atomic.Uint64).Load())
 			return true
@@ -186,10 +190,11 @@ func (s *soak) tell() error {
 		return err
 	}
 	defer f.Close()
-	rss, heap := chart.Trace{Name: "resident"}, chart.Trace{Name: "Go heap in use"}
+	rss, heap, kept := chart.Trace{Name: "resident"}, chart.Trace{Name: "Go heap in use"}, chart.Trace{Name: "live in it, after each collection"}
 	for _, p := range s.samples {
 		rss.X, rss.Y = append(rss.X, p.Seconds/60), append(rss.Y, p.RSS)
 		heap.X, heap.Y = append(heap.X, p.Seconds/60), append(heap.Y, p.Heap)
+		kept.X, kept.Y = append(kept.X, p.Seconds/60), append(kept.Y, p.Live)
 	}
-	return chart.Lines(f, "ackproxy's memory under mixed load", t.String(), "minutes", "MiB", []chart.Trace{rss, heap})
+	return chart.Lines(f, "ackproxy's memory under mixed load", resident.String(), "minutes", "MiB", []chart.Trace{rss, heap, kept})
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/ackproxy/ackproxy/bench/internal/stats"
 )
 
-// trend is where the resident memory went, without the first tenth of the time, in which it grows to its size.
+// trend is where an amount of memory went, without the first tenth of the time, in which it grows to its size.
 type trend struct {
+	Of     string  `json:"of"`
 	Median float64 `json:"median_mib"`
 	Least  float64 `json:"least_mib"`
 	Most   float64 `json:"most_mib"`
@@ -20,7 +21,7 @@ type trend struct {
 // blocks is how many means a slope is fitted to: neighbouring samples say the same, means over a twentieth of the time hardly do.
 const blocks = 20
 
-func trendOf(samples []sample) (t trend, err error) {
+func trendOf(name string, samples []sample, mib func(sample) float64) (t trend, err error) {
 	kept := samples[len(samples)/10:]
 	if len(kept) < 2*blocks {
 		return t, errors.New("too few samples: at least 45 seconds are needed")
@@ -28,17 +29,17 @@ func trendOf(samples []sample) (t trend, err error) {
 	var all, x, y []float64
 	for i := range blocks {
 		part := kept[i*len(kept)/blocks : (i+1)*len(kept)/blocks]
-		var seconds, rss float64
+		var seconds, mean float64
 		for _, s := range part {
 			seconds += s.Seconds / float64(len(part))
-			rss += s.RSS / float64(len(part))
-			all = append(all, s.RSS)
+			mean += mib(s) / float64(len(part))
+			all = append(all, mib(s))
 		}
-		x, y = append(x, seconds/3600), append(y, rss)
+		x, y = append(x, seconds/3600), append(y, mean)
 	}
 	slope, deviation := stats.Line(x, y)
 	const t95 = 2.1 // Student's t for 18 degrees of freedom
-	t = trend{Median: stats.Median(all), Least: -stats.Max(negated(all)), Most: stats.Max(all), Slope: slope, Error: deviation * t95}
+	t = trend{Of: name, Median: stats.Median(all), Least: -stats.Max(negated(all)), Most: stats.Max(all), Slope: slope, Error: deviation * t95}
 	t.Drift = slope * (x[blocks-1] - x[0]) / t.Median * 100
 	return t, nil
 }
@@ -59,6 +60,6 @@ func (t trend) String() string {
 	if t.Flat() {
 		verdict = "flat"
 	}
-	return fmt.Sprintf("resident: %.1f MiB at the median, %.1f to %.1f; slope %+.2f ± %.2f MiB/hour, %+.1f %% over the time watched: %s",
-		t.Median, t.Least, t.Most, t.Slope, t.Error, t.Drift, verdict)
+	return fmt.Sprintf("%s: %.1f MiB at the median, %.1f to %.1f; slope %+.2f ± %.2f MiB/hour, %+.1f %% over the time watched: %s",
+		t.Of, t.Median, t.Least, t.Most, t.Slope, t.Error, t.Drift, verdict)
 }
