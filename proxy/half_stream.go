@@ -17,10 +17,10 @@ func (h *half) startLarge() error {
 	}
 	to := spareFor(h.frame)
 	if to == nil || h.limits.take(cap(to)) != nil {
-		if err := h.limits.take(2 * bufferSize); err != nil {
+		if err := h.limits.take(firstLarge); err != nil {
 			return err
 		}
-		to = make([]byte, 0, 2*bufferSize)
+		to = make([]byte, 0, firstLarge)
 	}
 	h.large = append(to, h.buf[h.r:h.w]...)
 	h.r, h.w, h.sent = 0, 0, 0
@@ -28,25 +28,37 @@ func (h *half) startLarge() error {
 }
 
 // spares are buffers of frames that were held whole, by the logarithm of their size: a steady stream of such frames allocates next to nothing. Nobody
-// counts them, so they are held weakly, and go with the next garbage. Larger ones are rare.
-var spares [maxSpare + 1]sync.Pool // of *weak.Pointer[[]byte]
+// counts them, so large ones are held weakly, and go with the next garbage. Even larger ones are rare.
+var spares [maxSpare + 1]sync.Pool // of *[]byte, and from weakSpare on of *weak.Pointer[[]byte]
 
-const maxSpare = 22 // 4 to 8 MiB
+const (
+	firstLarge = 2*bufferSize - 1 // the most that a spare of its class has, so that it serves the next frame
+	weakSpare  = 19               // 512 KiB to 1 MiB
+	maxSpare   = 22               // 4 to 8 MiB
+)
 
 // spareFor is an empty buffer of about so many bytes, nil where there is none.
 func spareFor(size int) []byte {
-	if class := bits.Len(uint(size)) - 1; class <= maxSpare {
-		if spare, ok := spares[class].Get().(*weak.Pointer[[]byte]); ok {
-			if b := spare.Value(); b != nil {
-				return (*b)[:0]
-			}
+	class := bits.Len(uint(size)) - 1
+	if class > maxSpare {
+		return nil
+	}
+	switch spare := spares[class].Get().(type) {
+	case *[]byte:
+		return (*spare)[:0]
+	case *weak.Pointer[[]byte]:
+		if b := spare.Value(); b != nil {
+			return (*b)[:0]
 		}
 	}
 	return nil
 }
 
 func keepSpare(b []byte) {
-	if class := bits.Len(uint(cap(b))) - 1; class <= maxSpare {
+	switch class := bits.Len(uint(cap(b))) - 1; {
+	case class < weakSpare:
+		spares[class].Put(&b)
+	case class <= maxSpare:
 		spare := weak.Make(&b)
 		spares[class].Put(&spare)
 	}

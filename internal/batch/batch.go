@@ -73,14 +73,14 @@ func next(p []byte) (raw, rest []byte, h header, ok bool) {
 }
 
 // Keep copies the batches of p of which wanted says that they are, and leaves out those that no record can be read from: of the formats
-// before v2, control batches, and one that is cut short.
-func Keep(p []byte, wanted func(first, last int64) bool) []byte {
+// before v2, control batches, and one that is cut short. They are appended to what empty returns, which is asked once for so many bytes.
+func Keep(p []byte, wanted func(first, last int64) bool, empty func(size int) []byte) []byte {
 	size := 0
 	each(p, wanted, func(raw []byte) { size += len(raw) })
 	if size == 0 {
 		return nil
 	}
-	kept := make([]byte, 0, size)
+	kept := empty(size)
 	each(p, wanted, func(raw []byte) { kept = append(kept, raw...) })
 	return kept
 }

@@ -149,6 +149,8 @@ func TestAppendTime(t *testing.T) {
 }
 
 // TestKeep: batches that nobody wants, control batches, those of older formats and one that is cut short are left out.
+func empty(n int) []byte { return make([]byte, 0, n) }
+
 func TestKeep(t *testing.T) {
 	plain := codecs["none"].compress
 	wanted, other := encode(10, 0, plain, some(10)...), encode(20, 0, plain, some(20)...)
@@ -157,7 +159,7 @@ func TestKeep(t *testing.T) {
 	control := encode(40, controlBit, plain, some(40)...)
 	also := encode(50, 0, plain, some(50)...)
 	p := bytes.Join([][]byte{wanted, other, old, control, also, wanted[:len(wanted)-1]}, nil)
-	kept := Keep(p, func(first, last int64) bool { return first != 20 })
+	kept := Keep(p, func(first, last int64) bool { return first != 20 }, empty)
 	if want := append(bytes.Clone(wanted), also...); !bytes.Equal(kept, want) {
 		t.Errorf("kept %d bytes, want %d", len(kept), len(want))
 	}
@@ -253,7 +255,7 @@ func FuzzRecord(f *testing.F) {
 			}
 			q = rest
 		}
-		kept := Keep(p, func(first, last int64) bool { return first <= last })
+		kept := Keep(p, func(first, last int64) bool { return first <= last }, empty)
 		s := Open(kept)
 		for _, b := range s.batches {
 			for _, offset := range []int64{b.first, b.first + 1, b.last} {

@@ -30,7 +30,6 @@ const (
 // batches that were too large together, go one by one, so that "too large" is always said of a single record.
 type sender struct {
 	small, alone *producer
-	gather       gatherer      // of small
 	turn         chan struct{} // of alone: one token
 	create       *Create
 	made         *lru.Cache[string, struct{}]
@@ -73,7 +72,6 @@ func (s *sender) close() {
 	s.closed = true
 	s.starting.Unlock()
 	s.small.close()
-	s.gather.depart() // what waits fails at once
 	s.alone.close()
 	s.running.Wait()
 }
@@ -85,10 +83,6 @@ func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)
 		s.produceAlone(ctx, l, done)
 		return
 	}
-	s.gather.add(ctx, func() { s.produceSmall(ctx, l, done) })
-}
-
-func (s *sender) produceSmall(ctx context.Context, l *letter.Record, done func(error)) {
 	s.small.produce(ctx, kafkaRecord(l), func(err error) {
 		if errors.Is(err, kerr.MessageTooLarge) { // maybe because of the company it was in
 			s.produceAlone(ctx, l, done)

@@ -21,3 +21,17 @@ func BenchmarkRound(b *testing.B) {
 		m.Settle(accepts(now, i, i+99), "a")
 	}
 }
+
+// BenchmarkRecords is the same where records are kept, 100 KiB at a time.
+func BenchmarkRecords(b *testing.B) {
+	s := New(64 << 20)
+	m := s.Member([]byte("group"), []byte("member"))
+	m.Opened("a", "c-1")
+	p := records(0, 99, 1<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		now := time.Now()
+		m.Deliver(&Answer{Broker: "a", At: now, Lock: time.Minute, Partitions: []Delivery{{Partition: at, Ranges: []Range{{0, 99, 1}}, Records: p}}})
+		m.Settle(accepts(now, 0, 99), "a")
+	}
+}

@@ -9,9 +9,11 @@ import (
 // blob is the record batches of one partition in one answer. It lives as long as a span refers to it, unless its bytes are needed for newer
 // ones. The store's lock guards it; the set may be read without.
 type blob struct {
-	set   *batch.Set // nil once it was let go of
-	size  int64
-	spans int // that refer to it, in the store
+	set     *batch.Set // nil once it was let go of
+	raw     []byte     // what set reads; used again when nobody does
+	size    int64
+	spans   int // that refer to it, in the store
+	readers int
 }
 
 const blobOverhead = 256 // bytes
@@ -27,11 +29,11 @@ func keep(spans []span, records []byte, most int64) {
 	kept := batch.Keep(records, func(first, last int64) bool {
 		i := from(spans, first)
 		return i < len(spans) && spans[i].first <= last
-	})
+	}, block)
 	if len(kept) == 0 {
 		return
 	}
-	b := &blob{set: batch.Open(kept), size: int64(len(kept)) + blobOverhead}
+	b := &blob{set: batch.Open(kept), raw: kept, size: int64(cap(kept)) + blobOverhead}
 	if b.size > most {
 		return
 	}
@@ -59,15 +61,18 @@ func (s *Store) fit() {
 
 // Record is what policy.Records says.
 func (m *Member) Record(topic codec.UUID, partition int32, offset int64) (policy.Record, error) {
-	b, set := m.recordsAt(Partition{topic, partition}, offset)
+	b, set := m.read(Partition{topic, partition}, offset)
 	if set == nil {
 		return policy.Record{}, policy.ErrNotKept
 	}
-	return set.Record(offset, func(bytes int) bool { return m.store.grow(b, int64(bytes)) })
+	defer m.store.done(b)
+	r, err := set.Record(offset, func(bytes int) bool { return m.store.grow(b, int64(bytes)) })
+	own(&r)
+	return r, err
 }
 
-// recordsAt finds the batches that hold an offset.
-func (m *Member) recordsAt(at Partition, offset int64) (*blob, *batch.Set) {
+// read finds the batches that hold an offset. They stay as they are until done.
+func (m *Member) read(at Partition, offset int64) (*blob, *batch.Set) {
 	s := m.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +85,55 @@ func (m *Member) recordsAt(at Partition, offset int64) (*blob, *batch.Set) {
 		return nil, nil
 	}
 	b := h.spans[i].records
-	s.blobs.Get(b) // it is the newest now
+	if b.set != nil {
+		b.readers++
+		s.blobs.Get(b) // it is the newest now
+	}
 	return b, b.set
+}
+
+// done is for one who has read.
+func (s *Store) done(b *blob) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.readers--
+	b.reuse()
+}
+
+// drop lets go of a blob. The caller holds s.mu.
+func (s *Store) drop(b *blob) {
+	s.bytes -= b.size
+	b.set = nil
+	b.reuse()
+}
+
+// reuse gives the bytes back once nobody reads them.
+func (b *blob) reuse() {
+	if b.set == nil && b.readers == 0 {
+		giveBlock(b.raw)
+		b.raw = nil
+	}
+}
+
+// own makes a record independent of its batch.
+func own(r *policy.Record) {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Value)
+	}
+	all := make([]byte, 0, n)
+	move := func(p *[]byte) {
+		if *p != nil {
+			at := len(all)
+			all = append(all, *p...)
+			*p = all[at:len(all):len(all)]
+		}
+	}
+	move(&r.Key)
+	move(&r.Value)
+	for i := range r.Headers {
+		move(&r.Headers[i].Value)
+	}
 }
 
 // grow makes room for what a blob has decompressed, unless that is so much that others would have to go for it.

@@ -81,10 +81,7 @@ func New(keepRecords int64) *Store {
 		s.replace(h, nil)
 	})
 	const many = 1 << 30 // it is their bytes that are bounded
-	s.blobs, _ = simplelru.NewLRU(many, func(b *blob, _ struct{}) {
-		s.bytes -= b.size
-		b.set = nil
-	})
+	s.blobs, _ = simplelru.NewLRU(many, func(b *blob, _ struct{}) { s.drop(b) })
 	return s
 }
 
