@@ -23,6 +23,7 @@ type member struct {
 	policy    Policy
 	name      string
 	waits     bool
+	prompt    bool // and needs nobody to give up on it
 	records   bool
 	ends      TransactionPolicy // nil: it does not decide about the ends of transactions
 	onFailure FailureMode
@@ -43,7 +44,7 @@ func newMember(m Member) (*member, error) {
 	case m.Timeout < 0 || traits.Budget < 0:
 		return nil, fmt.Errorf("%q: a negative time for decisions", name)
 	}
-	made := &member{policy: m.Policy, name: name, waits: traits.Waits, records: traits.Records, onFailure: m.OnFailure,
+	made := &member{policy: m.Policy, name: name, waits: traits.Waits, prompt: traits.Prompt, records: traits.Records, onFailure: m.OnFailure,
 		timeout: cmp.Or(m.Timeout, traits.Budget, DefaultBudget)}
 	if traits.Transactions {
 		var is bool
@@ -73,14 +74,31 @@ type answer struct {
 	err     error
 }
 
-// wait calls the policy in a goroutine of its own, and gives up on it at the deadline or when ctx ends. That goroutine then goes on until the
-// policy returns; it holds what it is asked about, which nobody else may change, and touches nothing else. What it says is dropped.
+// wait calls the policy, and gives up on it at the deadline or when ctx ends.
 func (m *member) wait(ctx context.Context, call func(context.Context) (Verdict, error)) (Verdict, error) {
-	if m.late.Load() >= maxLate {
-		return Verdict{}, fmt.Errorf("%d calls go on after their deadline", maxLate)
-	}
 	limited, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
+	var a answer
+	if m.prompt {
+		a.verdict, a.err = call(limited)
+	} else {
+		a = m.apart(limited, call)
+	}
+	switch {
+	case a.err == nil || limited.Err() == nil:
+		return a.verdict, a.err
+	case ctx.Err() != nil:
+		return Verdict{}, fmt.Errorf("the request was given up: %w", ctx.Err())
+	}
+	return Verdict{}, fmt.Errorf("no answer within %v: %w", m.timeout, context.DeadlineExceeded)
+}
+
+// apart calls the policy in a goroutine of its own, and leaves that behind when ctx ends. It then goes on until the policy returns; it holds what it
+// is asked about, which nobody else may change, and touches nothing else. What it says is dropped.
+func (m *member) apart(ctx context.Context, call func(context.Context) (Verdict, error)) answer {
+	if m.late.Load() >= maxLate {
+		return answer{err: fmt.Errorf("%d calls go on after their deadline", maxLate)}
+	}
 	answers := make(chan answer, 1)
 	var over atomic.Bool // set by the first of the two that is done with the call
 	go func() {
@@ -91,23 +109,18 @@ func (m *member) wait(ctx context.Context, call func(context.Context) (Verdict, 
 				m.late.Add(-1)
 			}
 		}()
-		a.verdict, a.err = call(limited)
+		a.verdict, a.err = call(ctx)
 	}()
 	select {
 	case a := <-answers:
-		if a.err == nil || limited.Err() == nil {
-			return a.verdict, a.err
-		}
-	case <-limited.Done():
+		return a
+	case <-ctx.Done():
 		m.late.Add(1)
 		if over.Swap(true) {
 			m.late.Add(-1)
 		}
+		return answer{err: ctx.Err()}
 	}
-	if err := ctx.Err(); err != nil {
-		return Verdict{}, fmt.Errorf("the request was given up: %w", err)
-	}
-	return Verdict{}, fmt.Errorf("no answer within %v: %w", m.timeout, context.DeadlineExceeded)
 }
 
 // panicked names the innermost functions of a panic that is being recovered.

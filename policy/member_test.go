@@ -38,7 +38,8 @@ func waiting(mode FailureMode, decide func(context.Context, *Request) (Verdict, 
 }
 
 func TestLatePolicyFails(t *testing.T) {
-	for _, heeds := range []bool{true, false} {
+	for _, c := range []struct{ heeds, prompt bool }{{true, false}, {false, false}, {true, true}} {
+		heeds := c.heeds
 		synctest.Test(t, func(t *testing.T) {
 			decide := func(ctx context.Context, r *Request) (Verdict, error) {
 				if heeds {
@@ -49,7 +50,9 @@ func TestLatePolicyFails(t *testing.T) {
 				return Verdict{Close: CloseBefore}, nil
 			}
 			start := time.Now()
-			d := chain(t, waiting(FailRespond, decide)).Decide(context.Background(), request(t, false, accepting(0, 9)), nil)
+			late := waiting(FailRespond, decide)
+			late.Policy = fake{"waiting", Traits{Waits: true, Prompt: c.prompt}, decide}
+			d := chain(t, late).Decide(context.Background(), request(t, false, accepting(0, 9)), nil)
 			step := d.Trail[0]
 			if took := time.Since(start); took != time.Second || step.Took != took {
 				t.Errorf("heeds=%v: took %v, the trail says %v", heeds, took, step.Took)

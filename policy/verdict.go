@@ -24,6 +24,9 @@ type Traits struct {
 	// Waits says that Decide may block: on another process, a broker, a disk. One that does not wait is called in the request loop itself;
 	// nobody can give up on it, so it has no deadline.
 	Waits bool
+	// Prompt says that Decide, which waits, returns as soon as its context ends. It is called in the request loop then, which saves two changes
+	// of goroutines; any other is called on a goroutine that can be left behind.
+	Prompt bool
 	// Budget is how long a decision of a policy that waits may take, DefaultBudget when 0. Configuration may override it.
 	Budget time.Duration
 	// Records says that the policy looks at records. Answers that deliver any are then held whole, and their records kept for a while.

@@ -22,7 +22,7 @@ func TestDecidesAsInProcess(t *testing.T) {
 	if want := release(request("g")); err != nil || !reflect.DeepEqual(got, want) || len(want.Edits) != 1 {
 		t.Errorf("%+v, %v; in process %+v", got, err, want)
 	}
-	if p.Traits() != (policy.Traits{Waits: true, Budget: 70 * time.Millisecond}) || !p.Decides() || !p.Observes() || p.Name() != t.Name() {
+	if p.Traits() != (policy.Traits{Waits: true, Prompt: true, Budget: 70 * time.Millisecond}) || !p.Decides() || !p.Observes() || p.Name() != t.Name() {
 		t.Errorf("%+v decides=%v observes=%v", p.Traits(), p.Decides(), p.Observes())
 	}
 }

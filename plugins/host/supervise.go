@@ -44,7 +44,7 @@ func (p *Plugin) supervise(first chan<- error) {
 
 	s, err := p.launch(ctx)
 	if err == nil {
-		p.wants, p.traits = s.wants, policy.Traits{Waits: true, Budget: s.wants.budget, Records: s.wants.records}
+		p.wants, p.traits = s.wants, policy.Traits{Waits: true, Prompt: true, Budget: s.wants.budget, Records: s.wants.records}
 		p.open(s)
 	}
 	if first <- err; err != nil {
