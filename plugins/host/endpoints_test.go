@@ -43,7 +43,7 @@ func (mapped) Endpoints(ctx context.Context, c *policy.Client, nodes []policy.No
 
 func TestEndpoints(t *testing.T) {
 	p := start(t, spec(t, "maps", nil))
-	if !p.MapsEndpoints() || p.Decides() || p.Observes() || p.Traits() != (policy.Traits{Waits: true, Budget: 3 * time.Second}) {
+	if !p.MapsEndpoints() || p.Decides() || p.Observes() || p.Traits() != (policy.Traits{Waits: true, Prompt: true, Budget: 3 * time.Second}) {
 		t.Errorf("%v %v %v %+v", p.MapsEndpoints(), p.Decides(), p.Observes(), p.Traits())
 	}
 	ask := func(order string, within time.Duration) (policy.Table, error) {
