@@ -20,7 +20,7 @@ type Acquisition struct {
 // Records finds what was delivered. Many connections may use it at once.
 type Records interface {
 	// Record returns the record at an offset as it passed by. The errors are ErrNotKept, or say why the record cannot be read: its batch does
-	// not match its checksum, say. It decompresses: call it for records that are needed only.
+	// not match its checksum, say. It decompresses, and copies: call it for records that are needed only. Their bytes are the caller's.
 	Record(topic codec.UUID, partition int32, offset int64) (Record, error)
 }
 
@@ -49,7 +49,7 @@ type Deliveries interface {
 	Acquired(dst []Acquisition, topic codec.UUID, partition int32, first, last int64) []Acquisition
 }
 
-// Record is one record as its producer wrote it. Its bytes are shared: they must not be changed.
+// Record is one record as its producer wrote it.
 type Record struct {
 	Offset        int64
 	Timestamp     int64  // milliseconds since 1970

@@ -28,10 +28,13 @@ func main() {
 	})
 }
 
+// Name is what logs call it.
 func (p *again) Name() string { return "plugin-go" }
 
+// Traits say that it decides at once, and wants no records.
 func (p *again) Traits() policy.Traits { return policy.Traits{} }
 
+// Decide makes each Reject of the topic a Release.
 func (p *again) Decide(_ context.Context, r *policy.Request) (v policy.Verdict, err error) {
 	for _, partition := range r.Partitions {
 		for _, x := range partition.Ranges {

@@ -214,11 +214,19 @@ func (p *process) complaint() error {
 
 // The rest is what go-plugin wants of a runner.
 
-func (p *process) Stdout() io.ReadCloser           { return p.first }
-func (p *process) Stderr() io.ReadCloser           { return io.NopCloser(strings.NewReader("")) }
-func (p *process) Name() string                    { return p.cmd.Path }
+// Stdout is the first line that the process printed, which is its handshake.
+func (p *process) Stdout() io.ReadCloser { return p.first }
+
+// Stderr is empty: what the process prints there does not go through go-plugin, whose parser some of it would bring down.
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name is the path of the program.
+func (p *process) Name() string { return p.cmd.Path }
+
+// Diagnose has nothing to add to what complaint says.
 func (p *process) Diagnose(context.Context) string { return "" }
 
+// ID is the process id, "none" before there is one.
 func (p *process) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,9 +236,12 @@ func (p *process) ID() string {
 	return strconv.Itoa(p.cmd.Process.Pid)
 }
 
+// PluginToHost changes nothing: both see the same sockets.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
+
+// HostToPlugin is PluginToHost the other way.
 func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
 
-// payload finds the record of a letter: as it passed by, else in its topic, else nowhere, and then says why. The record is a view of batches that
-// others bound, and only as long as nobody waits with it.
+// payload finds the record of a letter: as it passed by, else in its topic, else nowhere, and then says why. One from its topic is a view of batches
+// that others bound, and only as long as nobody waits with it.
 func (p *Policy) payload(ctx context.Context, records policy.Records, l *letter.Letter, f *fetching) {
 	err := policy.ErrNotKept
 	if records != nil {

@@ -73,7 +73,7 @@ func (w *work) waiting(ctx context.Context, p *part, key transactionKey) (letter
 		if !t.take(cost) {
 			return letters, false
 		}
-		it.record.Own(it.others)
+		it.own(from)
 		w.policy.metrics.payloads[from].Inc()
 		letters = append(letters, waiting{at, it.again(), cost}) // others may end the transaction while this request goes on
 		it.drop()

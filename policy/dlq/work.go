@@ -134,7 +134,7 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 			return
 		}
 	}
-	it.record.Own(it.others)
+	it.own(from)
 	it.has = true
 	w.policy.metrics.payloads[from].Inc()
 	switch {
@@ -197,6 +197,13 @@ func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (f
 		}
 	}
 	return l.Payload, true
+}
+
+// own makes the record independent of where it was found. What passed by is a copy already.
+func (it *item) own(from letter.Payload) {
+	if from == letter.Refetched {
+		it.record.Own(it.others)
+	}
 }
 
 // admit says whether a letter that has waited may be produced: nothing waits before it, and there is room. Else it has an error.
