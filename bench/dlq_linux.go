@@ -33,6 +33,7 @@ not answer, and watch the resident memory. Needs Java 17, and Maven the first ti
 type dlqRun struct {
 	kafkaRun
 	members, backlog int
+	warm             int     // rounds
 	flood            float64 // seconds
 	only             string
 }
@@ -54,6 +55,7 @@ func (d *dlqRun) parse(args []string) error {
 	f := newFlags(dlqUsage)
 	f.Float64Var(&d.seconds, "seconds", 5, "of each measurement of a round")
 	f.IntVar(&d.rounds, "rounds", 5, "how often everything is measured")
+	f.IntVar(&d.warm, "warm", 3, "rounds before those, which do not count: Java compiles what it has done often, for a minute or more")
 	f.IntVar(&d.partitions, "partitions", 16, "of the topic")
 	f.IntVar(&d.members, "members", 16, "of the share group")
 	f.IntVar(&d.backlog, "backlog", 1_500_000, "records of 1 KiB that wait")
@@ -65,7 +67,7 @@ func (d *dlqRun) parse(args []string) error {
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}
-	if d.seconds <= 0 || d.rounds < 0 || d.partitions < 1 || d.members < 1 || d.backlog < 1000 || d.format != "text" && d.format != "json" {
+	if d.seconds <= 0 || d.rounds < 0 || d.warm < 0 || d.partitions < 1 || d.members < 1 || d.backlog < 1000 || d.format != "text" && d.format != "json" {
 		return misuse{errors.New("all numbers must be above 0, -o text or json")}
 	}
 	return nil
@@ -89,8 +91,11 @@ func dlqCommand(ctx context.Context, args []string) (err error) {
 	if err := d.boot(ctx, args); err != nil {
 		return err
 	}
-	for round := range d.rounds {
-		if err := d.round(ctx, round); err != nil {
+	if d.rounds == 0 {
+		d.warm = 0
+	}
+	for round := range d.warm + d.rounds {
+		if err := d.round(ctx, round-d.warm); err != nil {
 			return fmt.Errorf("%w\n%s", err, d.cluster.Logs(10))
 		}
 	}
@@ -210,14 +215,18 @@ func (d *dlqRun) fill(ctx context.Context, topic string, n, bytes int) error {
 	return errors.Join(cl.Flush(ctx), failed.Err())
 }
 
-// round measures all shares through both proxies, in any order.
+// round measures all shares through both proxies, in any order. Those below 0 are to warm up.
 func (d *dlqRun) round(ctx context.Context, round int) error {
 	for _, at := range d.random.Perm(2 * len(rejectShares)) {
 		share, name := rejectShares[at/2], []string{dlqOff, dlqOn}[at%2]
 		if d.only != "" && d.only != strconv.Itoa(share) {
 			continue
 		}
-		d.say.now("round %d of %d: %s, %d %% rejected", round+1, d.rounds, name, share)
+		if round < 0 {
+			d.say.now("warming up, %d rounds to go: %s, %d %% rejected", -round, name, share)
+		} else {
+			d.say.now("round %d of %d: %s, %d %% rejected", round+1, d.rounds, name, share)
+		}
 		if err := d.measure(ctx, d.running[name], round, share); err != nil {
 			return fmt.Errorf("%s, %d %% rejected: %w\n%s", name, share, err, d.running[name].Logs())
 		}
@@ -246,7 +255,9 @@ func (d *dlqRun) measure(ctx context.Context, r *peer.Running, round, share int)
 		return err
 	}
 	figures[report.RSS] = kib / 1024
-	d.report.Cell(r.Name, rejectWorkload(share)).Add(figures)
+	if round >= 0 {
+		d.report.Cell(r.Name, rejectWorkload(share)).Add(figures)
+	}
 	if r.Name == dlqOn {
 		if err := d.complete(ctx, letters, c.rejected.Load()); err != nil {
 			return err

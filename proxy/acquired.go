@@ -35,11 +35,11 @@ func (r *requests) member(x *exchange, req *policy.Request) {
 // delivers says whether x is a ShareFetch whose answer is noted.
 func (x *exchange) delivers() bool { return x.member != nil && x.key == codec.KeyShareFetch }
 
-// keeps says whether an answer of frame bytes is held for its records. Where it is too large to keep, or there is no room to hold it in, it
-// streams, and its records are not kept.
+// keeps says whether an answer of frame bytes is held for its records, and has room for it then. Where it is too large to keep, or there is no room
+// to hold it in, it streams, and its records are not kept.
 func (r *responses) keeps(x *exchange, frame int) bool {
 	s := r.c.srv
-	return x.delivers() && s.delivered.KeepsRecords() && int64(frame) <= s.cfg.KeepRecords && s.limits.fits(frame)
+	return x.delivers() && s.delivered.KeepsRecords() && int64(frame) <= s.cfg.KeepRecords && r.h.reserve(frame)
 }
 
 // newAnswer begins the walk over an answer.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"strings"
@@ -198,6 +199,54 @@ func TestHostileDeliveries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeptAnswersShareRoom: answers that are held for their records never ask for more room than there is. Those that find none stream, and all arrive.
+func TestKeptAnswersShareRoom(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		const n = 6
+		r := kmsg.NewPtrShareFetchResponse()
+		r.SetVersion(2)
+		part := kmsg.NewShareFetchResponseTopicPartition()
+		part.Records = bytes.Repeat([]byte{0xff}, 1<<20)
+		topic := kmsg.NewShareFetchResponseTopic()
+		topic.Partitions = append(topic.Partitions, part)
+		r.Topics = append(r.Topics, topic)
+		want := reply(r, 7)
+		var begun sync.WaitGroup // all answers, before any goes on
+		begun.Add(n)
+		broker := script(t, func(c *net.TCPConn) {
+			if _, err := readFrame(c); err != nil {
+				return
+			}
+			_, _ = c.Write(want[:80<<10])
+			begun.Done()
+			begun.Wait()
+			_, _ = c.Write(want[80<<10 : 1<<20])
+			time.Sleep(100 * time.Millisecond) // for those that hold their answer to have most of it
+			_, _ = c.Write(want[1<<20:])
+			_, _ = io.Copy(io.Discard, c)
+		})
+		chain, err := policy.NewChain(policy.Member{Policy: &looker{records: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, Config{Upstream: []string{broker}, Policies: chain, KeepRecords: 8 << 20, MaxBuffered: 5 << 20}, src)
+		var clients sync.WaitGroup
+		for range n {
+			c := dial(t, s)
+			if _, err := c.Write(shareFetch(7, 0)); err != nil {
+				t.Fatal(err)
+			}
+			clients.Go(func() {
+				if got, err := readFrame(c); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+				}
+			})
+		}
+		clients.Wait()
+		eventually(t, "held bytes given back", func() bool { return s.limits.buffered.Load() == 0 })
+	})
 }
 
 // shareFetch is a ShareFetch v2 of member m of group g that acknowledges nothing.

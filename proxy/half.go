@@ -66,6 +66,7 @@ type half struct {
 	act      action            // for the frame at r
 	frame    int               // its length with prefix
 	large    []byte            // a frame to be held whole that does not fit the buffer
+	held     int               // bytes of limits that are the frame's
 	kept     []byte            // what was left in the buffer when the direction parked
 	complete int               // frames passed since the last flush
 	deadline bool              // a read deadline is set

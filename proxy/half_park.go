@@ -95,4 +95,5 @@ func (h *half) close() {
 	if h.large != nil {
 		h.dropLarge()
 	}
+	h.letGo()
 }

@@ -16,8 +16,8 @@ func (h *half) startLarge() error {
 		return err
 	}
 	to := spareFor(h.frame)
-	if to == nil || h.limits.take(cap(to)) != nil {
-		if err := h.limits.take(firstLarge); err != nil {
+	if to == nil || h.hold(cap(to)) != nil {
+		if err := h.hold(firstLarge); err != nil {
 			return err
 		}
 		to = make([]byte, 0, firstLarge)
@@ -66,7 +66,7 @@ func keepSpare(b []byte) {
 
 func (h *half) growLarge() error {
 	size := min(4*cap(h.large), h.frame)
-	if err := h.limits.take(size - cap(h.large)); err != nil {
+	if err := h.hold(size); err != nil {
 		return err
 	}
 	h.large = append(make([]byte, 0, size), h.large...) // what it was is no spare: the next frame like this begins with a larger one
@@ -88,9 +88,37 @@ func (h *half) sendLarge() error {
 }
 
 func (h *half) dropLarge() {
-	h.limits.give(cap(h.large))
 	keepSpare(h.large)
 	h.large = nil
+	h.letGo()
+}
+
+// hold takes room for size bytes of a frame, reserve all that it will need, for a frame that may as well stream. letGo gives it back.
+func (h *half) hold(size int) error {
+	if size <= h.held {
+		return nil
+	}
+	err := h.limits.take(size - h.held)
+	if err == nil {
+		h.held = size
+	}
+	return err
+}
+
+func (h *half) reserve(frame int) bool {
+	if frame <= bufferSize {
+		return true
+	}
+	ok := h.limits.try(frame)
+	if ok {
+		h.held = frame
+	}
+	return ok
+}
+
+func (h *half) letGo() {
+	h.limits.give(h.held)
+	h.held = 0
 }
 
 // more fills the buffer with at least one byte by a blocking read. For walks that stream, outside of the parked reading.

@@ -23,8 +23,18 @@ func (l *limits) take(n int) error {
 	return nil
 }
 
-// fits says whether n bytes may be taken for what can do without. It leaves half to those who cannot, and to frames that are growing still.
-func (l *limits) fits(n int) bool { return l.buffered.Load()+int64(n) <= l.maxBuffered/2 }
+// try is take for what can do without. It leaves half to those who cannot.
+func (l *limits) try(n int) bool {
+	for {
+		now := l.buffered.Load()
+		if now+int64(n) > l.maxBuffered/2 {
+			return false
+		}
+		if l.buffered.CompareAndSwap(now, now+int64(n)) {
+			return true
+		}
+	}
+}
 
 func (l *limits) give(n int) { l.buffered.Add(int64(-n)) }
 
