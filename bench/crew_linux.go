@@ -21,6 +21,7 @@ type crew struct {
 	window              time.Duration // shorter where the backlog ends first
 	warm                time.Duration // before it, from the first record on
 	backlog             int
+	work                time.Duration         // of a member, for what a poll returns
 	pids                map[report.Metric]int // whose CPU time is told
 	watch               func(float64)         // unless nil, told of the proxy's resident MiB now and then
 
@@ -73,6 +74,9 @@ func (c *crew) member(ctx, polling context.Context) error {
 			}
 		}
 		c.polled.Add(int64(fetches.NumRecords()))
+		if c.work > 0 {
+			time.Sleep(c.work)
+		}
 	}
 }
 

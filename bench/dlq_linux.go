@@ -33,7 +33,8 @@ not answer, and watch the resident memory. Needs Java 17, and Maven the first ti
 type dlqRun struct {
 	kafkaRun
 	members, backlog int
-	warm             int     // rounds
+	warm             int // rounds
+	work             time.Duration
 	flood            float64 // seconds
 	only             string
 }
@@ -58,6 +59,7 @@ func (d *dlqRun) parse(args []string) error {
 	f.IntVar(&d.warm, "warm", 3, "rounds before those, which do not count: Java compiles what it has done often, for a minute or more")
 	f.IntVar(&d.partitions, "partitions", 16, "of the topic")
 	f.IntVar(&d.members, "members", 16, "of the share group")
+	f.DurationVar(&d.work, "work", 0, "what a member takes for the records of a poll; with 0 broker, members and proxy are out of CPU time")
 	f.IntVar(&d.backlog, "backlog", 1_500_000, "records of 1 KiB that wait")
 	f.Float64Var(&d.flood, "flood", 20, "seconds of the flood; 0 leaves it out")
 	f.StringVar(&d.only, "rejects", "", "measure this share of rejects alone: 0, 1 or 100")
@@ -67,7 +69,7 @@ func (d *dlqRun) parse(args []string) error {
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}
-	if d.seconds <= 0 || d.rounds < 0 || d.warm < 0 || d.partitions < 1 || d.members < 1 || d.backlog < 1000 || d.format != "text" && d.format != "json" {
+	if d.seconds <= 0 || d.rounds < 0 || d.warm < 0 || d.work < 0 || d.partitions < 1 || d.members < 1 || d.backlog < 1000 || d.format != "text" && d.format != "json" {
 		return misuse{errors.New("all numbers must be above 0, -o text or json")}
 	}
 	return nil
@@ -244,7 +246,7 @@ func (d *dlqRun) measure(ctx context.Context, r *peer.Running, round, share int)
 	if _, err := d.cluster.CreateTopic(ctx, letters, int32(d.partitions)); err != nil {
 		return err
 	}
-	c := crew{seeds: r.Addr, topic: dlqTopic, group: group, members: d.members, rejects: share, backlog: d.backlog, warm: flowWarm,
+	c := crew{seeds: r.Addr, topic: dlqTopic, group: group, members: d.members, rejects: share, backlog: d.backlog, work: d.work, warm: flowWarm,
 		window: time.Duration(d.seconds * float64(time.Second)), pids: d.pids(r)}
 	figures, err := c.run(ctx)
 	if err != nil {

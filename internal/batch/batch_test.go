@@ -148,9 +148,9 @@ func TestAppendTime(t *testing.T) {
 	}
 }
 
-// TestKeep: batches that nobody wants, control batches, those of older formats and one that is cut short are left out.
 func empty(n int) []byte { return make([]byte, 0, n) }
 
+// TestKeep: batches that nobody wants, control batches, those of older formats and one that is cut short are left out.
 func TestKeep(t *testing.T) {
 	plain := codecs["none"].compress
 	wanted, other := encode(10, 0, plain, some(10)...), encode(20, 0, plain, some(20)...)

@@ -53,6 +53,7 @@ type Store struct {
 	dir     string
 	options Options
 	lock    *os.File
+	making  sync.Mutex // of queues: it may be held as long as the disk hangs, mu never is
 
 	mu     sync.Mutex
 	queues map[string]*Queue
@@ -121,15 +122,15 @@ func queueNames(dir string) ([]string, error) {
 
 func queueDir(dir, name string) string { return filepath.Join(dir, queuePrefix+url.PathEscape(name)) }
 
-// Queue returns the queue of a name, which it makes where there is none.
+// Queue returns the queue of a name, which it makes where there is none. Only that waits for the disk.
 func (s *Store) Queue(name string) (*Queue, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
+	if q, err := s.opened(name); q != nil || err != nil {
+		return q, err
 	}
-	if q := s.queues[name]; q != nil {
-		return q, nil
+	s.making.Lock()
+	defer s.making.Unlock()
+	if q, err := s.opened(name); q != nil || err != nil {
+		return q, err
 	}
 	q, err := openQueue(s, name)
 	if err == nil {
@@ -138,8 +139,20 @@ func (s *Store) Queue(name string) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.queues[name] = q
 	return q, nil
+}
+
+// opened returns the queue of a name, nil where there is none yet.
+func (s *Store) opened(name string) (*Queue, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return s.queues[name], nil
 }
 
 // Queues are all that there are, by name.
@@ -194,6 +207,8 @@ func (s *Store) free(n int64) {
 
 // Close waits for what is being written, closes all files and lets another process have the spool. It may be called twice.
 func (s *Store) Close() error {
+	s.making.Lock()
+	defer s.making.Unlock()
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
