@@ -14,6 +14,7 @@ const MaxPieces = 1 << 17
 // TooManyPiecesError says that a request, or what a verdict would make of it, has more than MaxPieces pieces.
 type TooManyPiecesError struct{ Pieces int }
 
+// Error says how many pieces there are, and how many may be.
 func (e *TooManyPiecesError) Error() string {
 	return fmt.Sprintf("acknowledgements in %d pieces, more than the %d that policies decide about", e.Pieces, MaxPieces)
 }

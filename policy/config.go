@@ -7,6 +7,7 @@ type ConfigError struct {
 	Hint    string // what to write instead; may be empty
 }
 
+// Error names the key, what is wrong with it and, where one is known, what to write instead.
 func (e *ConfigError) Error() string {
 	text := e.Problem
 	if e.Key != "" {

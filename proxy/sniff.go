@@ -29,9 +29,12 @@ type notKafka struct {
 	from       side
 }
 
+// Error says what a peer speaks, and which one.
 func (e *notKafka) Error() string {
 	return fmt.Sprintf("%v: %s, from the %s", errNotKafka, e.what, e.from)
 }
+
+// Unwrap is the error by which the end is counted.
 func (e *notKafka) Unwrap() error { return errNotKafka }
 
 // sniff looks at the first four bytes that a peer sent.

@@ -33,11 +33,13 @@ type service struct {
 	server *server
 }
 
+// GRPCServer has the server answer the host.
 func (s *service) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	policyv1.RegisterPolicyServiceServer(g, s.server)
 	return nil
 }
 
+// GRPCClient fails: a plugin only serves.
 func (s *service) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("not a client")
 }
@@ -53,6 +55,7 @@ type server struct {
 	closing    sync.Once
 }
 
+// Configure makes the policy of its configuration, once, and says what it wants.
 func (s *server) Configure(_ context.Context, m *policyv1.ConfigureRequest) (*policyv1.ConfigureResponse, error) {
 	if s.configured.Swap(true) {
 		return nil, status.Error(codes.FailedPrecondition, "configured already")

@@ -39,6 +39,7 @@ type letterbox struct {
 // shelf has records by offset, those of partition 1 of orders.
 type shelf map[int64]policy.Record
 
+// Record finds a record of partition 1; the others have none.
 func (s shelf) Record(_ codec.UUID, partition int32, offset int64) (policy.Record, error) {
 	if r, ok := s[offset]; ok && partition == 1 {
 		return r, nil

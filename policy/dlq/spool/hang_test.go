@@ -5,6 +5,7 @@ package spool
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +28,10 @@ func TestHangingDisk(t *testing.T) {
 	}
 	made := make(chan error, 1)
 	go func() { _, err := s.Queue("@slow"); made <- err }()
-	time.Sleep(50 * time.Millisecond) // for it to hang
+	for s.making.TryLock() { // until it is being made, which ends no sooner than somebody writes to the FIFO
+		s.making.Unlock()
+		runtime.Gosched()
+	}
 	looked := make(chan bool, 1)
 	go func() {
 		again, err := s.Queue("@other")
