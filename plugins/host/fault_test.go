@@ -105,7 +105,7 @@ func TestHundredKills(t *testing.T) {
 	if v, err := decide(p, "g", 10*time.Second); err != nil || len(v.Edits) != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if left, err := os.ReadDir(p.sockets); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(p.sockets.dir); err != nil || len(left) != 1 {
 		t.Errorf("sockets: %v, %v", left, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,7 @@ var (
 type Plugin struct {
 	spec    Spec
 	log     zerolog.Logger
-	sockets string // folder, removed at the end
+	sockets *sockets // removed at the end
 	traits  policy.Traits
 	wants   wants
 
@@ -54,7 +53,7 @@ func Start(ctx context.Context, s Spec, log zerolog.Logger) (*Plugin, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	sockets, err := os.MkdirTemp(s.socketDir(), "ackproxy-")
+	sockets, err := newSockets(s.socketDir())
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: a folder for its socket: %w", s.Name, err)
 	}
@@ -138,7 +137,7 @@ func (p *Plugin) Observe(o *policy.Outcome) {
 func (p *Plugin) Close() error {
 	p.once.Do(func() { close(p.closing) })
 	<-p.stopped
-	return os.RemoveAll(p.sockets)
+	return p.sockets.remove()
 }
 
 // Stats are counts since Start.

@@ -97,7 +97,7 @@ func (p *Plugin) newSession() (*session, error) {
 		StartTimeout:     p.spec.StartTimeout,
 		TLSConfig:        tls,
 		SkipHostEnv:      true,
-		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.sockets},
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.sockets.dir},
 		SyncStdout:       out, SyncStderr: out,
 		Logger: chatter(p.log),
 		GRPCDialOptions: []grpc.DialOption{

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -32,3 +33,15 @@ func isolate(cmd *exec.Cmd) {
 
 // killGroup kills the process and all it started.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// lockDir locks a folder. Closing what it returns, or the end of the process, unlocks it.
+func lockDir(path string) (*os.File, error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
