@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,7 @@ func (c *crew) member(ctx, polling context.Context) error {
 			return err
 		}
 		for r := range fetches.RecordsAll() {
-			if r.Offset%100 < int64(c.rejects) {
+			if rand.IntN(100) < c.rejects {
 				r.Ack(kgo.AckReject)
 				c.rejected.Add(1)
 			}

@@ -33,7 +33,6 @@ not answer, and watch the resident memory. Needs Java 17, and Maven the first ti
 type dlqRun struct {
 	kafkaRun
 	members, backlog int
-	warm             int // rounds
 	work             time.Duration
 	flood            float64 // seconds
 	only             string
@@ -56,7 +55,7 @@ func (d *dlqRun) parse(args []string) error {
 	f := newFlags(dlqUsage)
 	f.Float64Var(&d.seconds, "seconds", 5, "of each measurement of a round")
 	f.IntVar(&d.rounds, "rounds", 5, "how often everything is measured")
-	f.IntVar(&d.warm, "warm", 3, "rounds before those, which do not count: Java compiles what it has done often, for a minute or more")
+	f.IntVar(&d.warm, "warm", 3, warmUsage)
 	f.IntVar(&d.partitions, "partitions", 16, "of the topic")
 	f.IntVar(&d.members, "members", 16, "of the share group")
 	f.DurationVar(&d.work, "work", 0, "what a member takes for the records of a poll; with 0 broker, members and proxy are out of CPU time")
@@ -96,8 +95,8 @@ func dlqCommand(ctx context.Context, args []string) (err error) {
 	if d.rounds == 0 {
 		d.warm = 0
 	}
-	for round := range d.warm + d.rounds {
-		if err := d.round(ctx, round-d.warm); err != nil {
+	for round := -d.warm; round < d.rounds; round++ {
+		if err := d.round(ctx, round); err != nil {
 			return fmt.Errorf("%w\n%s", err, d.cluster.Logs(10))
 		}
 	}
@@ -217,18 +216,14 @@ func (d *dlqRun) fill(ctx context.Context, topic string, n, bytes int) error {
 	return errors.Join(cl.Flush(ctx), failed.Err())
 }
 
-// round measures all shares through both proxies, in any order. Those below 0 are to warm up.
+// round measures all shares through both proxies, in any order.
 func (d *dlqRun) round(ctx context.Context, round int) error {
 	for _, at := range d.random.Perm(2 * len(rejectShares)) {
 		share, name := rejectShares[at/2], []string{dlqOff, dlqOn}[at%2]
 		if d.only != "" && d.only != strconv.Itoa(share) {
 			continue
 		}
-		if round < 0 {
-			d.say.now("warming up, %d rounds to go: %s, %d %% rejected", -round, name, share)
-		} else {
-			d.say.now("round %d of %d: %s, %d %% rejected", round+1, d.rounds, name, share)
-		}
+		d.say.now("%s: %s, %d %% rejected", d.nth(round), name, share)
 		if err := d.measure(ctx, d.running[name], round, share); err != nil {
 			return fmt.Errorf("%s, %d %% rejected: %w\n%s", name, share, err, d.running[name].Logs())
 		}

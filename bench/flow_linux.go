@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,13 +48,17 @@ func (f *flow) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.window+flowWarm+time.Minute)
 	defer cancel()
 	f.base = time.Now()
-	producer, err := kgo.NewClient(kgo.SeedBrokers(f.seeds), kgo.DefaultProduceTopic(f.topic), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	// Relays do not rewrite the addresses that brokers tell: all connections go to the contender, whatever the client wants.
+	through := kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, f.seeds)
+	})
+	producer, err := kgo.NewClient(kgo.SeedBrokers(f.seeds), through, kgo.DefaultProduceTopic(f.topic), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MaxBufferedRecords(ahead))
 	if err != nil {
 		return err
 	}
 	defer producer.Close()
-	member, err := kgo.NewClient(kgo.SeedBrokers(f.seeds), kgo.ConsumeTopics(f.topic), kgo.ShareGroup(f.topic))
+	member, err := kgo.NewClient(kgo.SeedBrokers(f.seeds), through, kgo.ConsumeTopics(f.topic), kgo.ShareGroup(f.topic))
 	if err != nil {
 		return err
 	}

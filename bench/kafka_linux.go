@@ -19,8 +19,8 @@ import (
 	"github.com/ackproxy/ackproxy/e2e/kafka"
 )
 
-const kafkaUsage = `Produce to a real broker and consume in a share group with franz-go, directly and through ackproxy: records a second when
-as much is produced as is consumed, and the time from produce to poll at a given rate. Needs Java 17, and Maven the first time.
+const kafkaUsage = `Produce to a real broker and consume in a share group with franz-go, directly, through ackproxy and through relays that read nothing:
+records a second when as much is produced as is consumed, and the time from produce to poll at a given rate. Needs Java 17, and Maven the first time.
 
   go run ./bench kafka -seconds 30`
 
@@ -33,6 +33,7 @@ const kafkaVersion = "4.4.0"
 type kafkaRun struct {
 	bench
 	seconds    float64
+	warm       int // rounds
 	rate       float64
 	partitions int
 	cluster    *kafka.Cluster
@@ -42,7 +43,9 @@ func (k *kafkaRun) parse(args []string) error {
 	f := newFlags(kafkaUsage)
 	f.Float64Var(&k.seconds, "seconds", 30, "of each measurement, all rounds together")
 	f.IntVar(&k.rounds, "rounds", 5, "how often everything is measured")
-	f.Float64Var(&k.rate, "rate", 1000, "records a second for the latency")
+	f.IntVar(&k.warm, "warm", 3, warmUsage)
+	f.StringVar(&k.peersOptions.peers, "peers", "direct,relay,haproxy,ackproxy,ackproxy-audit", "contenders, comma-separated")
+	f.Float64Var(&k.rate, "rate", 1000, "records a second for the latency; 0 leaves it out")
 	f.IntVar(&k.partitions, "partitions", 6, "of the topic")
 	f.StringVar(&k.format, "o", "text", "what is printed: text or json")
 	f.StringVar(&k.jsonFile, "json", "", "write the report to `FILE`, for compare")
@@ -50,8 +53,8 @@ func (k *kafkaRun) parse(args []string) error {
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}
-	if k.seconds <= 0 || k.rounds < 1 || k.rate < 1 || k.partitions < 1 || k.format != "text" && k.format != "json" {
-		return misuse{errors.New("all numbers must be above 0, -o text or json")}
+	if k.seconds <= 0 || k.rounds < 1 || k.warm < 0 || k.rate < 0 || k.partitions < 1 || k.format != "text" && k.format != "json" {
+		return misuse{errors.New("-seconds, -rounds and -partitions must be above 0, no number below, -o text or json")}
 	}
 	return nil
 }
@@ -74,10 +77,10 @@ func kafkaCommand(ctx context.Context, args []string) (err error) {
 	if err := k.boot(ctx, args); err != nil {
 		return err
 	}
-	for round := range k.rounds {
+	for round := -k.warm; round < k.rounds; round++ {
 		for _, at := range k.random.Perm(len(k.peers)) {
 			r := k.running[k.peers[at].Name]
-			k.say.now("round %d of %d: %s", round+1, k.rounds, r.Name)
+			k.say.now("%s: %s", k.nth(round), r.Name)
 			if err := k.measure(ctx, r, round); err != nil {
 				return fmt.Errorf("%s: %w\n%s%s", r.Name, err, r.Logs(), k.cluster.Logs(10))
 			}
@@ -88,7 +91,17 @@ func kafkaCommand(ctx context.Context, args []string) (err error) {
 	return k.tell(report.KafkaBudgets())
 }
 
-// boot starts the broker and the contenders: no proxy, and ackproxy with audit off and on.
+const warmUsage = "rounds before those, which do not count: Java compiles what it has done often, for a minute or more"
+
+// nth puts a round into words. Those below 0 are to warm up.
+func (k *kafkaRun) nth(round int) string {
+	if round < 0 {
+		return fmt.Sprintf("warming up, %d rounds to go", -round)
+	}
+	return fmt.Sprintf("round %d of %d", round+1, k.rounds)
+}
+
+// boot starts the broker and the contenders.
 func (k *kafkaRun) boot(ctx context.Context, args []string) (err error) {
 	k.report = &report.Report{Format: report.Format, Mode: "kafka", Started: time.Now(), Command: append([]string{"kafka"}, args...), Commit: commit(),
 		Go: runtime.Version(), Machine: proc.ReadMachine(runtime.NumCPU()), Rounds: k.rounds}
@@ -113,14 +126,11 @@ func (k *kafkaRun) boot(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"direct", "ackproxy", "ackproxy-audit"} {
-		p, err := findPeer(ctx, name, k.ackproxy, k.dir)
-		if err != nil {
-			return err
-		}
-		k.peers = append(k.peers, p)
-		k.report.Peers = append(k.report.Peers, report.Peer{Name: p.Name, Title: p.Title, Version: p.Version})
-		if k.running[name], err = p.Start(ctx, k.dir, port); err != nil {
+	if err := k.find(ctx); err != nil {
+		return err
+	}
+	for _, p := range k.peers {
+		if k.running[p.Name], err = p.Start(ctx, k.dir, port); err != nil {
 			return err
 		}
 	}
@@ -139,6 +149,9 @@ func (k *kafkaRun) measure(ctx context.Context, r *peer.Running, round int) erro
 		name string
 		rate float64
 	}{{"kafka-throughput", 0}, {"kafka-latency", k.rate}} {
+		if w.name == "kafka-latency" && w.rate == 0 {
+			continue
+		}
 		topic := fmt.Sprintf("%s-%s-%d", w.name, r.Name, round)
 		if _, err := k.cluster.CreateTopic(ctx, topic, int32(k.partitions)); err != nil {
 			return err
@@ -150,12 +163,14 @@ func (k *kafkaRun) measure(ctx context.Context, r *peer.Running, round int) erro
 		if err := f.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		k.report.Cell(r.Name, w.name).Add(f.figures())
+		if round >= 0 {
+			k.report.Cell(r.Name, w.name).Add(f.figures())
+		}
 		if _, err := k.cluster.Admin().DeleteTopics(ctx, topic); err != nil {
 			return err
 		}
 	}
-	if r.PID == 0 {
+	if r.PID == 0 || round < 0 {
 		return nil
 	}
 	kib, err := proc.RSS(r.PID)

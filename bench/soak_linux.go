@@ -112,11 +112,12 @@ func (s *soak) hold(ctx context.Context, r *peer.Running) error {
 	return err
 }
 
-// comeAndGo makes one kind of load until ctx ends, on new connections every few seconds and each time on another number of them.
+// comeAndGo makes one kind of load until ctx ends, on new connections every few seconds and each time on another number of them. It begins with as many
+// as there will ever be, for the time that no trend is drawn from: what follows is below the peak, and memory that still grows is kept by something.
 func (s *soak) comeAndGo(ctx context.Context, l load.Spec) error {
-	for most := l.Conns; ctx.Err() == nil; {
-		l.Conns = 1 + rand.IntN(most)
-		l.Run = time.Duration(3+rand.IntN(10)) * time.Second
+	most := l.Conns
+	l.Run = time.Duration(s.minutes * float64(time.Minute) / unwatched)
+	for ; ctx.Err() == nil; l.Conns, l.Run = 1+rand.IntN(most), time.Duration(3+rand.IntN(10))*time.Second {
 		r, err := generate(ctx, l, nil)
 		if err != nil && ctx.Err() == nil {
 			return err

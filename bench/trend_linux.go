@@ -7,7 +7,10 @@ import (
 	"github.com/ackproxy/ackproxy/bench/internal/stats"
 )
 
-// trend is where an amount of memory went, without the first tenth of the time, in which it grows to its size.
+// unwatched is the part of the time, the first tenth, that a trend leaves out: memory grows to its size.
+const unwatched = 10
+
+// trend is where an amount of memory went.
 type trend struct {
 	Of     string  `json:"of"`
 	Median float64 `json:"median_mib"`
@@ -22,7 +25,7 @@ type trend struct {
 const blocks = 20
 
 func trendOf(name string, samples []sample, mib func(sample) float64) (t trend, err error) {
-	kept := samples[len(samples)/10:]
+	kept := samples[len(samples)/unwatched:]
 	if len(kept) < 2*blocks {
 		return t, errors.New("too few samples: at least 45 seconds are needed")
 	}

@@ -62,7 +62,9 @@ func KafkaBudgets() []Budget {
 	var all []Budget
 	for _, p := range []string{"ackproxy", "ackproxy-audit"} {
 		all = append(all, Budget{What: "records/s through " + p + " against direct", Workload: "kafka-throughput", Metric: Records, Peer: p,
-			Against: []string{"direct"}, AtLeast: .95})
+			Against: []string{"direct"}, AtLeast: .95},
+			Budget{What: "records/s through " + p + " against the better of HAProxy and io.Copy", Workload: "kafka-throughput", Metric: Records, Peer: p,
+				Against: []string{"haproxy", "relay"}, AtLeast: .95})
 	}
 	return all
 }
