@@ -1,43 +1,34 @@
 package capture
 
 import (
-	"net"
+	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 )
 
 // maxHeld is how many bytes of one direction wait for a missing segment before it is given up.
 const maxHeld = 16 << 20
 
 // flow is one direction of a connection.
-type flow struct{ from, to string }
+type flow struct{ from, to netip.AddrPort }
 
 func (f flow) reverse() flow { return flow{f.to, f.from} }
 
 // conn is what the assembler knows of a connection. Both its flows lead to it.
 type conn struct {
 	Conn
-	known bool // who the client is
-	sides map[string]*side
-	order []string // in which the sides appeared
+	client netip.AddrPort // the zero value until it is known
+	sides  []*side        // in the order in which they appeared
 }
 
 // side is one sender of a connection.
 type side struct {
+	from    netip.AddrPort
 	started bool
 	next    uint32 // the sequence number wanted
 	held    []segment
 	size    int // bytes held
 	last    time.Time
-}
-
-type segment struct {
-	seq  uint32
-	data []byte
-	at   time.Time
 }
 
 type assembler struct {
@@ -47,74 +38,77 @@ type assembler struct {
 	emit    func(Chunk) error
 }
 
-func (a *assembler) packet(network gopacket.Flow, tcp *layers.TCP, at time.Time) error {
-	port := func(p layers.TCPPort) string { return layers.NewTCPPortEndpoint(p).String() }
-	f := flow{net.JoinHostPort(network.Src().String(), port(tcp.SrcPort)), net.JoinHostPort(network.Dst().String(), port(tcp.DstPort))}
+// add puts a segment into its connection and emits what is in order then. It keeps nothing of g.data.
+func (a *assembler) add(g segment) error {
+	f := flow{g.from, g.to}
 	c := a.conns[f]
-	if c != nil && tcp.SYN && !tcp.ACK && c.reused(f.from, tcp.Seq) {
+	if c != nil && g.syn && !g.ack && c.reused(g) {
 		if err := a.end(c); err != nil {
 			return err
 		}
 		c = nil
 	}
 	if c == nil {
-		c = &conn{sides: map[string]*side{}}
+		c = &conn{}
 		a.conns[f], a.conns[f.reverse()] = c, c
 		a.all = append(a.all, c)
 	}
-	if tcp.SYN && !c.known {
-		c.known = true
-		c.Client, c.Server = f.from, f.to
-		if tcp.ACK {
-			c.Client, c.Server = f.to, f.from
-		}
+	if g.syn {
+		c.opened(f, !g.ack)
+		g.seq++ // a SYN has a sequence number
 	}
-	return a.segment(c, f, tcp, at)
-}
-
-// reused says whether a SYN begins another connection between the same ports.
-func (c *conn) reused(from string, seq uint32) bool {
-	s := c.sides[from]
-	return s != nil && s.started && seq+1 != s.next
-}
-
-func (a *assembler) segment(c *conn, f flow, tcp *layers.TCP, at time.Time) error {
-	s := c.sides[f.from]
-	if s == nil {
-		s = &side{}
-		c.sides[f.from] = s
-		c.order = append(c.order, f.from)
+	s := c.side(g.from)
+	if !s.started && (g.syn || len(g.data) > 0) {
+		s.started, s.next = true, g.seq
 	}
-	seq := tcp.Seq
-	if tcp.SYN {
-		seq++
-		if !s.started {
-			s.started, s.next = true, seq
-		}
-	}
-	if len(tcp.Payload) == 0 {
+	if len(g.data) == 0 {
 		return nil
 	}
-	if !s.started {
-		s.started, s.next = true, seq
+	if !c.known() {
+		c.opened(f, a.request(g.data))
 	}
-	if !c.known {
-		c.known = true
-		c.Client, c.Server = f.from, f.to
-		if !a.request(tcp.Payload) {
-			c.Client, c.Server = f.to, f.from
-		}
-	}
-	s.hold(segment{seq: seq, data: slices.Clone(tcp.Payload), at: at})
-	if err := a.deliver(c, f.from); err != nil {
+	s.hold(g)
+	if err := a.deliver(c, s); err != nil {
 		return err
 	}
 	for s.size > maxHeld {
-		if err := a.skip(c, f.from); err != nil {
+		if err := a.skip(c, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reused says whether a SYN begins another connection between the same ports.
+func (c *conn) reused(g segment) bool {
+	s := c.side(g.from)
+	return s.started && g.seq+1 != s.next
+}
+
+// side is the sender at from.
+func (c *conn) side(from netip.AddrPort) *side {
+	for _, s := range c.sides {
+		if s.from == from {
+			return s
+		}
+	}
+	s := &side{from: from}
+	c.sides = append(c.sides, s)
+	return s
+}
+
+func (c *conn) known() bool { return c.client.IsValid() }
+
+// opened says who the client is, unless that is known.
+func (c *conn) opened(f flow, fromClient bool) {
+	if c.known() {
+		return
+	}
+	if !fromClient {
+		f = f.reverse()
+	}
+	c.client = f.from
+	c.Client, c.Server = f.from.String(), f.to.String()
 }
 
 // hold keeps a segment in its place by sequence number. One that brings nothing new is dropped.
@@ -122,14 +116,14 @@ func (s *side) hold(g segment) {
 	if int32(g.seq+uint32(len(g.data))-s.next) <= 0 {
 		return
 	}
+	g.data = slices.Clone(g.data)
 	i, _ := slices.BinarySearchFunc(s.held, g, func(a, b segment) int { return int(int32(a.seq - b.seq)) })
 	s.held = slices.Insert(s.held, i, g)
 	s.size += len(g.data)
 }
 
 // deliver emits what is in order.
-func (a *assembler) deliver(c *conn, from string) error {
-	s := c.sides[from]
+func (a *assembler) deliver(c *conn, s *side) error {
 	for len(s.held) > 0 {
 		g := s.held[0]
 		ahead := int32(g.seq - s.next)
@@ -139,7 +133,7 @@ func (a *assembler) deliver(c *conn, from string) error {
 		s.take()
 		if known := int(-ahead); known < len(g.data) {
 			s.next += uint32(len(g.data) - known)
-			if err := a.emit(Chunk{Conn: &c.Conn, FromClient: from == c.Client, Time: g.at, Data: g.data[known:]}); err != nil {
+			if err := a.emit(Chunk{Conn: &c.Conn, FromClient: s.from == c.client, Time: g.at, Data: g.data[known:]}); err != nil {
 				return err
 			}
 		}
@@ -154,35 +148,33 @@ func (s *side) take() {
 }
 
 // skip gives up the missing bytes before the first held segment, and goes on with it.
-func (a *assembler) skip(c *conn, from string) error {
-	s := c.sides[from]
+func (a *assembler) skip(c *conn, s *side) error {
 	g := s.held[0]
 	s.take()
 	missing := int(g.seq - s.next)
 	s.next = g.seq + uint32(len(g.data))
-	if err := a.emit(Chunk{Conn: &c.Conn, FromClient: from == c.Client, Time: g.at, Missing: missing, Data: g.data}); err != nil {
+	if err := a.emit(Chunk{Conn: &c.Conn, FromClient: s.from == c.client, Time: g.at, Missing: missing, Data: g.data}); err != nil {
 		return err
 	}
-	return a.deliver(c, from)
+	return a.deliver(c, s)
 }
 
 // end emits what is left of a connection.
 func (a *assembler) end(c *conn) error {
-	for _, from := range c.order {
-		s := c.sides[from]
+	for _, s := range c.sides {
 		for len(s.held) > 0 {
-			if err := a.skip(c, from); err != nil {
+			if err := a.skip(c, s); err != nil {
 				return err
 			}
 		}
-		if !c.known {
+		if !c.known() {
 			continue // no byte was seen
 		}
-		if err := a.emit(Chunk{Conn: &c.Conn, FromClient: from == c.Client, Time: s.last, End: true}); err != nil {
+		if err := a.emit(Chunk{Conn: &c.Conn, FromClient: s.from == c.client, Time: s.last, End: true}); err != nil {
 			return err
 		}
 	}
-	c.order = nil
+	c.sides = nil
 	return nil
 }
 
