@@ -174,11 +174,11 @@ func (f *file) block() (*frame, error) {
 	case blockSimple:
 		fixed = 4
 	}
-	ignored := fixed == 0 || f.unknown && kind != blockSection
-	if size < fixed && !ignored || size < 0 || size > maxBlock && !ignored {
+	skipped := fixed == 0 || f.unknown && kind != blockSection
+	if size < 0 || !skipped && (size < fixed || size > maxBlock) {
 		return nil, fmt.Errorf("a block of type %#x cannot have a length of %d bytes", kind, size+12)
 	}
-	if ignored {
+	if skipped {
 		return nil, f.skip(size + 4)
 	}
 	b, err := f.take(size + 4)
@@ -210,7 +210,7 @@ func (f *file) known(kind uint32, b []byte) (*frame, error) {
 		f.unknown, f.interfaces = f.order.Uint16(b[4:]) != 1, nil
 		return nil, nil
 	case blockInterface:
-		i, err := f.netInterface(b)
+		i, err := f.readInterface(b)
 		f.interfaces = append(f.interfaces, i)
 		return nil, err
 	case blockSimple: // it is of the first interface, which tells how much of it was captured
@@ -241,8 +241,8 @@ func (f *file) packet(id, captured uint32, b []byte) (*frame, error) {
 	return &frame{link: f.interfaces[id].link, data: b[:captured]}, nil
 }
 
-// netInterface reads an Interface Description Block: of its options, if_tsresol (9) and if_tsoffset (14).
-func (f *file) netInterface(b []byte) (netInterface, error) {
+// readInterface reads an Interface Description Block: of its options, if_tsresol (9) and if_tsoffset (14).
+func (f *file) readInterface(b []byte) (netInterface, error) {
 	i := netInterface{link: linkType(f.order.Uint16(b)), snap: f.order.Uint32(b[4:]), ticks: 1e6}
 	for b = b[8:]; len(b) >= 4; {
 		code, size := f.order.Uint16(b), int(f.order.Uint16(b[2:]))
