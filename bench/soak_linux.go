@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,9 @@ type soak struct {
 type sample struct {
 	Seconds     float64 `json:"seconds"`
 	RSS         float64 `json:"rss_mib"`
-	Heap        float64 `json:"heap_mib"` // in use, by Go's own count
-	Live        float64 `json:"live_mib"` // what the last garbage collection found in use
+	Anonymous   float64 `json:"anonymous_mib"` // of RSS, without the program's own pages
+	Heap        float64 `json:"heap_mib"`      // in use, by Go's own count
+	Live        float64 `json:"live_mib"`      // what the last garbage collection found in use
 	Goroutines  float64 `json:"goroutines"`
 	Descriptors float64 `json:"descriptors"`
 }
@@ -159,25 +161,37 @@ func (s *soak) watch(ctx context.Context, r *peer.Running) error {
 func look(ctx context.Context, r *peer.Running) (sample, error) {
 	m, err1 := metrics(ctx, r.Admin)
 	kib, err2 := proc.RSS(r.PID)
-	fds, err3 := proc.Descriptors(r.PID)
-	return sample{RSS: kib / 1024, Heap: m["go_memstats_heap_inuse_bytes"] / (1 << 20), Live: m["go_gc_heap_live_bytes"] / (1 << 20), Goroutines: m["go_goroutines"], Descriptors: float64(fds)},
-		errors.Join(err1, err2, err3)
+	anonymous, err3 := proc.Anonymous(r.PID)
+	fds, err4 := proc.Descriptors(r.PID)
+	return sample{RSS: kib / 1024, Anonymous: anonymous / 1024, Heap: m["go_memstats_heap_inuse_bytes"] / (1 << 20), Live: m["go_gc_heap_live_bytes"] / (1 << 20), Goroutines: m["go_goroutines"], Descriptors: float64(fds)},
+		errors.Join(err1, err2, err3, err4)
 }
 
 // tell prints and draws what was seen.
 func (s *soak) tell() error {
 	s.say.done()
-	resident, err1 := trendOf("resident", s.samples, func(x sample) float64 { return x.RSS })
-	live, err2 := trendOf("live in Go's heap", s.samples, func(x sample) float64 { return x.Live })
-	err := errors.Join(err1, err2)
-	if err != nil {
-		return err
+	var trends []trend
+	for _, of := range []struct {
+		name string
+		mib  func(sample) float64
+	}{
+		{"resident", func(x sample) float64 { return x.RSS }},
+		{"of it anonymous", func(x sample) float64 { return x.Anonymous }},
+		{"live in Go's heap", func(x sample) float64 { return x.Live }},
+	} {
+		t, err := trendOf(of.name, s.samples, of.mib)
+		if err != nil {
+			return err
+		}
+		trends = append(trends, t)
 	}
+	var err error
 	if s.format == "json" {
-		err = json.NewEncoder(os.Stdout).Encode(map[string]any{"commit": commit(), "minutes": s.minutes, "rate": s.rate, "trends": []trend{resident, live}, "samples": s.samples})
+		err = json.NewEncoder(os.Stdout).Encode(map[string]any{"commit": commit(), "minutes": s.minutes, "rate": s.rate, "trends": trends, "samples": s.samples})
 	} else {
-		fmt.Println(resident)
-		fmt.Println(live)
+		for _, t := range trends {
+			fmt.Println(t)
+		}
 		s.done.Range(func(kind, n any) bool {
 			fmt.Printf("%-11s %d requests answered\n", kind, n.(*atomic.Uint64).Load())
 			return true
@@ -191,11 +205,20 @@ func (s *soak) tell() error {
 		return err
 	}
 	defer f.Close()
-	rss, heap, kept := chart.Trace{Name: "resident"}, chart.Trace{Name: "Go heap in use"}, chart.Trace{Name: "live in it, after each collection"}
+	traces := []chart.Trace{{Name: "resident"}, {Name: "of it anonymous"}, {Name: "Go heap in use"}, {Name: "live in it, after each collection"}}
 	for _, p := range s.samples {
-		rss.X, rss.Y = append(rss.X, p.Seconds/60), append(rss.Y, p.RSS)
-		heap.X, heap.Y = append(heap.X, p.Seconds/60), append(heap.Y, p.Heap)
-		kept.X, kept.Y = append(kept.X, p.Seconds/60), append(kept.Y, p.Live)
+		for i, y := range []float64{p.RSS, p.Anonymous, p.Heap, p.Live} {
+			traces[i].X, traces[i].Y = append(traces[i].X, p.Seconds/60), append(traces[i].Y, y)
+		}
 	}
-	return chart.Lines(f, "ackproxy's memory under mixed load", resident.String(), "minutes", "MiB", []chart.Trace{rss, heap, kept})
+	return chart.Lines(f, "ackproxy's memory under mixed load", slopes(trends), "minutes", "MiB", traces)
+}
+
+// slopes are those of all trends in one line.
+func slopes(all []trend) string {
+	words := make([]string, len(all))
+	for i, t := range all {
+		words[i] = fmt.Sprintf("%s %+.2f ± %.2f", t.Of, t.Slope, t.Error)
+	}
+	return "MiB/hour: " + strings.Join(words, ", ")
 }

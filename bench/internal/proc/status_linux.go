@@ -10,18 +10,24 @@ import (
 )
 
 // RSS is the resident memory of a process in KiB, summed over its mappings: the figure in /proc/PID/status is only near it.
-func RSS(pid int) (float64, error) {
+func RSS(pid int) (float64, error) { return rollup(pid, "Rss:") }
+
+// Anonymous is what of it, in KiB, is not a file's: the program's own pages stay in the page cache, and the kernel takes them back when it wants to.
+func Anonymous(pid int) (float64, error) { return rollup(pid, "Anonymous:") }
+
+// rollup is a sum over all mappings of a process.
+func rollup(pid int, field string) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, fmt.Errorf("resident memory: %w", err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for lines.Scan() {
-		if f := strings.Fields(lines.Text()); len(f) == 3 && f[0] == "Rss:" {
+		if f := strings.Fields(lines.Text()); len(f) == 3 && f[0] == field {
 			return strconv.ParseFloat(f[1], 64)
 		}
 	}
-	return 0, fmt.Errorf("resident memory: no Rss of process %d", pid)
+	return 0, fmt.Errorf("resident memory: no %s of process %d", field, pid)
 }
 
 // Descriptors is how many descriptors a process has open.
