@@ -288,3 +288,42 @@ func TestDelayEndsWithTheConnection(t *testing.T) {
 		}
 	})
 }
+
+// A request that is read, and decided, when the broker's side has ended cannot go on: it is told of as not sent.
+func TestTooLateToBeForwarded(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		for _, policies := range []bool{true, false} {
+			asked, decided := make(chan struct{}), make(chan struct{})
+			seen := &recorder{}
+			cfg := Config{Observers: []policy.Observer{seen}, Upstream: []string{script(t, func(c *net.TCPConn) {
+				if policies {
+					<-asked
+				}
+				c.CloseWrite()
+				io.Copy(io.Discard, c)
+			})}}
+			if policies {
+				cfg.Policies = chainOf(t, policy.FailForward, fixed{waits: true, budget: time.Hour, decide: func(context.Context, *policy.Request) (policy.Verdict, error) {
+					close(asked)
+					<-decided
+					return policy.Verdict{Reason: "written"}, nil
+				}})
+			}
+			c := dial(t, start(t, cfg, src))
+			if policies {
+				c.Write(shareAck(2, 1, 1))
+			}
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+				t.Fatal(err)
+			}
+			close(decided)
+			if !policies {
+				c.Write(shareAck(2, 1, 1))
+			}
+			eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
+			if o := seen.seen()[0]; !o.Decision.Gone || o.Decision.Close != policy.CloseBefore || o.Reply.State != policy.Lost {
+				t.Errorf("%+v, %+v", o.Decision, o.Reply)
+			}
+		}
+	})
+}

@@ -148,9 +148,22 @@ func (r *requests) whole(frame []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return instead, r.register(x)
+		return instead, r.enter(x)
 	}
-	return nil, r.register(x)
+	return nil, r.enter(x)
+}
+
+// enter registers a request that was read. Where the connection has ended meanwhile, the observers learn that it was not forwarded.
+func (r *requests) enter(x exchange) error {
+	err := r.register(x)
+	if err == nil || x.outcome == nil {
+		return err
+	}
+	if x.outcome.Decision == nil {
+		x.outcome.Decision = &policy.Decision{}
+	}
+	x.outcome.Decision.Gone = true
+	return r.unsent(x.outcome, err)
 }
 
 // share decodes a request that may carry acknowledgements. Where it does, policies decide about it, and the observers' copy is kept.
