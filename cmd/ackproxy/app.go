@@ -194,6 +194,14 @@ func (a *app) start() <-chan error {
 	return ended
 }
 
+// reopenFiles has all audit logs open their files anew.
+func (a *app) reopenFiles(why os.Signal) {
+	a.log.Info().Stringer("signal", why).Msg("audit files are opened anew")
+	for _, l := range a.logs {
+		l.to.Reopen()
+	}
+}
+
 // drain ends everything in order: connections, audit, admin server. A signal meanwhile ends it at once, which it reports.
 func (a *app) drain(signals <-chan os.Signal) (atOnce bool) {
 	a.draining.Store(true)

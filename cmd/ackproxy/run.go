@@ -23,7 +23,7 @@ func newRunCmd() *cobra.Command {
 the environment, that than the file, that than the defaults.
 
 SIGTERM or SIGINT drains: no connection is accepted any more, and those that are open go on until they close or drain.timeout is over.
-A second signal ends at once. Exit status: 0 after a drain, 1 when it could not start or go on, 2 when the configuration is wrong.
+A second signal ends at once. SIGHUP has audit files opened anew, for whoever moved them away. Exit status: 0 after a drain, 1 when it could not start or go on, 2 when the configuration is wrong.
 
 ` + environmentHelp(),
 		Example: `  ackproxy run --listen 127.0.0.1:19092 --upstream localhost:9092
@@ -67,20 +67,29 @@ func serve(ctx context.Context, c config.Config, log zerolog.Logger) error {
 	defer signal.Stop(signals)
 	// A reader of standard output that goes away must not cut every connection: app.lost drains instead.
 	signal.Ignore(syscall.SIGPIPE)
+	moved := make(chan os.Signal, 1)
+	signal.Notify(moved, syscall.SIGHUP)
+	defer signal.Stop(moved)
 	a, err := newApp(c, log)
 	if err != nil {
 		return failed(err)
 	}
 	a.announce()
 	ended := a.start()
-	select {
-	case s := <-signals:
-		log.Info().Stringer("signal", s).Dur("timeout_ms", c.DrainTimeout()).Msg("draining: a second signal ends at once")
-	case <-a.lost:
-		log.Warn().Msg("the reader of standard output, an audit sink, is gone: draining")
-	case <-ctx.Done():
-	case err = <-ended:
-		log.Error().Err(err).Msg("serving ended")
+	for serving := true; serving; {
+		serving = false
+		select {
+		case s := <-moved:
+			a.reopenFiles(s)
+			serving = true
+		case s := <-signals:
+			log.Info().Stringer("signal", s).Dur("timeout_ms", c.DrainTimeout()).Msg("draining: a second signal ends at once")
+		case <-a.lost:
+			log.Warn().Msg("the reader of standard output, an audit sink, is gone: draining")
+		case <-ctx.Done():
+		case err = <-ended:
+			log.Error().Err(err).Msg("serving ended")
+		}
 	}
 	atOnce := a.drain(signals)
 	switch {

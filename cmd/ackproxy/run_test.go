@@ -81,6 +81,27 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// SIGHUP is what rotates a log: the process goes on, in a new file.
+func TestHangup(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit.jsonl")
+	p := start(t, "--upstream", cluster(t), "--audit", "file:"+audit)
+	if err := os.Rename(audit, audit+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	p.line("message", "audit files are opened anew")
+	ask(t, p.dial(), golden(t)["share_ack_req_v1_reject_range"].bytes(t))
+	p.signal(syscall.SIGTERM)
+	if status := p.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	for file, want := range map[string]string{audit + ".1": `"kind":"start"`, audit: `"type":"share.ack"`} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s: %v\n%s", file, want, err, text)
+		}
+	}
+}
+
 // Without an upstream the proxy runs, and says that it is not ready.
 func TestNoUpstream(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")

@@ -215,6 +215,9 @@ func (a *Auditor) Control(kind string, fields ...Field) {
 	}
 }
 
+// Reopen has the lines from now on go to the files that the sinks' paths name now. It is for whoever moved the old ones away, and does not wait.
+func (a *Auditor) Reopen() { a.queue.put(item{reopen: true}) }
+
 // Close logs the stop, writes what is queued and closes the sinks, or gives up when the context ends. Its error says what was not written.
 // What is observed later counts as dropped.
 func (a *Auditor) Close(ctx context.Context) error {

@@ -20,6 +20,8 @@ type output struct {
 	name  string
 	w     io.Writer
 	close func() error
+	file  *file // what w is, of a File
+	again bool  // file is to be opened anew
 
 	held      []byte // not written yet; begins inside a line where a write was cut short, and ends on a line end
 	heldTally loss

@@ -9,11 +9,12 @@ import (
 	"github.com/ackproxy/ackproxy/policy"
 )
 
-// item is one place in the queue: an outcome, a control event, or the mark of outcomes that were dropped here.
+// item is one place in the queue: an outcome, a control event, the mark of outcomes that were dropped here, or the wish to open files anew.
 type item struct {
 	outcome *policy.Outcome
 	control *control
 	gap     *loss
+	reopen  bool
 	cost    int64 // bytes
 }
 

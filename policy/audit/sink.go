@@ -125,31 +125,21 @@ func unclaim(info os.FileInfo) {
 // openSink opens what s names. The caller closes it.
 func openSink(s Sink) (*output, error) {
 	out := &output{name: s.String(), close: func() error { return nil }}
-	f := os.Stdout
 	switch s.Type {
 	case Writer:
 		out.w = s.W
-		return out, nil
 	case File:
-		var err error
-		if f, err = os.OpenFile(s.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640); err != nil {
+		f, err := openFile(s.Path)
+		if err != nil {
 			return nil, fmt.Errorf("audit sink %s: %w", s, err)
 		}
-	}
-	release, err := claim(f)
-	if err != nil {
-		if s.Type == File {
-			f.Close()
+		out.w, out.file, out.close = f, f, f.Close
+	case Stdout:
+		release, err := claim(os.Stdout)
+		if err != nil {
+			return nil, fmt.Errorf("audit sink %s: %w", s, err)
 		}
-		return nil, fmt.Errorf("audit sink %s: %w", s, err)
+		out.w, out.close = os.Stdout, sync.OnceValue(func() error { release(); return nil })
 	}
-	out.w = f
-	out.close = sync.OnceValue(func() error {
-		release()
-		if s.Type == File {
-			return f.Close()
-		}
-		return nil
-	})
 	return out, nil
 }

@@ -139,6 +139,104 @@ func (d *disk) make(room int) {
 	d.free = room
 }
 
+// TestReopen: lines go on in a new file where the old one was moved away, in the same one where it was not, and in the old one where no new one can be made.
+// None is lost, and none is torn.
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, moved, last := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.log.1"), filepath.Join(dir, "audit.log.2")
+	other := &buffer{}
+	reports := make(chan error, 10)
+	a := start(t, Config{Sinks: []Sink{{Type: File, Path: path}, {Type: Writer, W: other}}, OnError: func(err error) { reports <- err }})
+	n := 1 // with the start
+	observe := func() {
+		for range 1000 {
+			a.Observe(answered(share(t, orders(0, batch(0, 0, 1))), row(ordersID, 0, 0)))
+		}
+		n += 1000
+	}
+	rename := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Error(err)
+		}
+	}
+	observe()
+	a.Reopen() // nothing was moved
+	observe()
+	settle(t, a)
+	rename(path, moved)
+	observe()
+	settle(t, a)
+	a.Reopen()
+	observe()
+	settle(t, a)
+	rename(path, last)
+	rename(dir, dir+".gone")
+	a.Reopen()
+	observe()
+	stop(t, a)
+	if err := <-reports; !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Error(err)
+	}
+	next := uint64(1)
+	for file, want := range map[string]int{moved: 3001, last: 2001} {
+		b, err := os.ReadFile(strings.Replace(file, dir, dir+".gone", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
+		if len(lines) != want {
+			t.Errorf("%s: %d lines, want %d", file, len(lines), want)
+		}
+		for i, l := range lines {
+			e, err := ParseLine([]byte(strings.TrimSuffix(l, "\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				next = e.Stream.Seq
+			}
+			if e.Stream.Seq != next {
+				t.Fatalf("%s: number %d, want %d", file, e.Stream.Seq, next)
+			}
+			next++
+		}
+	}
+	if got := len(other.lines()); got != n+1 {
+		t.Errorf("the other sink has %d lines, want %d", got, n+1)
+	}
+}
+
+// A file that fails is opened anew when it has its lines: the rest of one that was cut belongs there.
+func TestReopenWaitsForWhatIsHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := &writer{outs: []*output{{name: "file", w: f, file: f, again: true, held: []byte("of a line\n")}}, now: time.Now}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	if _, err := os.Stat(path); err == nil {
+		t.Error("opened anew with lines that wait")
+	}
+	if !w.outs[0].retry(time.Now(), true) {
+		t.Error("not written")
+	}
+	w.reopen()
+	if b, _ := os.ReadFile(path + ".1"); string(b) != "of a line\n" {
+		t.Errorf("%q", b)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDiskFull: a line that was cut is completed when there is room, lines that waited follow, and what found no room to wait is a gap that names
 // the sink and the numbers. The other sink has all.
 func TestDiskFull(t *testing.T) {

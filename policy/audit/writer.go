@@ -67,6 +67,7 @@ func (w *writer) run() {
 	items := make([]item, 0, takeUpTo)
 	for {
 		w.recover(false)
+		w.reopen()
 		items = w.queue.take(items)
 		for _, it := range items {
 			w.item(it)
@@ -90,6 +91,12 @@ func (w *writer) item(it item) {
 		it.outcome.Release()
 	case w.aborted.Load():
 	case !w.active():
+	case it.reopen:
+		w.flush()
+		for _, o := range w.outs {
+			o.again = o.file != nil
+		}
+		w.reopen()
 	case it.gap != nil:
 		w.buf = w.gap(w.buf, it.gap, "", w.now())
 		w.line(auditControl, 1, nil)
@@ -175,6 +182,19 @@ func (w *writer) recover(last bool) {
 				w.line(auditControl, 1, nil)
 			}
 			w.countHeld()
+		}
+	}
+}
+
+// reopen opens files anew where that is wanted. One that fails may have been left inside a line, whose rest belongs there: it comes later.
+func (w *writer) reopen() {
+	for _, o := range w.outs {
+		if !o.again || o.failing() {
+			continue
+		}
+		o.again = false
+		if err := o.file.reopen(); err != nil && w.onError != nil {
+			w.onError(fmt.Errorf("audit sink %s: not opened anew, lines go on into the file that was open: %w", o.name, err))
 		}
 	}
 }
