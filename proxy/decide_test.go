@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ackproxy/ackproxy/policy"
 )
 
@@ -285,6 +287,35 @@ func TestDelayEndsWithTheConnection(t *testing.T) {
 		eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
 		if o := seen.seen()[0]; !o.Decision.Gone || o.Decision.Close != policy.CloseBefore || o.Reply.State != policy.Lost {
 			t.Errorf("%+v, %+v", o.Decision, o.Reply)
+		}
+	})
+}
+
+// What a policy keeps from the broker counts as received, and not as forwarded.
+func TestForwardedIsCounted(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		reg := prometheus.NewRegistry()
+		p := fixed{decide: func(_ context.Context, r *policy.Request) (v policy.Verdict, _ error) {
+			if r.CorrelationID == 3 {
+				v.Close = policy.CloseBefore
+			}
+			return v, nil
+		}}
+		c := dial(t, start(t, Config{Upstream: []string{script(t, answering(echo))}, Policies: chainOf(t, policy.FailForward, p), Registerer: reg}, src))
+		c.Write(append(append(opaque(1, 10), shareAck(2, 1, 1)...), shareAck(3, 1, 1)...))
+		closedBy(c)
+		got := map[string]float64{}
+		all, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			for _, m := range f.GetMetric() {
+				got[f.GetName()] += m.GetCounter().GetValue()
+			}
+		}
+		if got["ackproxy_requests_total"] != 3 || got["ackproxy_requests_forwarded_total"] != 2 {
+			t.Errorf("%v received, %v forwarded", got["ackproxy_requests_total"], got["ackproxy_requests_forwarded_total"])
 		}
 	})
 }

@@ -23,7 +23,8 @@ func (s *Server) listen(node int32, name, addr string) (*listener, error) {
 	}
 	l := &listener{name: name, node: node, ln: ln, port: int32(ln.Addr().(*net.TCPAddr).Port)}
 	s.listeners[node] = l
-	if s.serving {
+	if s.serving { // what is bound before is told of when serving begins
+		s.log.Info().Str("listener", name).Str("address", ln.Addr().String()).Int32("node", node).Msg("listening for a broker that was learnt")
 		s.accept(l)
 	}
 	return l, nil

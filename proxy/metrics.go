@@ -89,7 +89,7 @@ const (
 // counts holds the frames of one listener by key and version: plain counters, since they are on every request's path. The last row is
 // for keys that Kafka has not assigned.
 type counts struct {
-	requests, responses [countedKeys + 1][countedVersions]atomic.Uint64
+	requests, forwarded, responses [countedKeys + 1][countedVersions]atomic.Uint64
 }
 
 func count(table *[countedKeys + 1][countedVersions]atomic.Uint64, key, version int16) {
@@ -121,7 +121,7 @@ func (f *frameCollector) Describe(ch chan<- *prometheus.Desc) {
 func (f *frameCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, l := range f.srv.snapshot() {
 		f.table(ch, requestsDesc, l, &l.counts.requests)
-		f.table(ch, forwardedDesc, l, &l.counts.requests)
+		f.table(ch, forwardedDesc, l, &l.counts.forwarded)
 		f.table(ch, responsesDesc, l, &l.counts.responses)
 	}
 }

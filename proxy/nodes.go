@@ -30,6 +30,9 @@ type nodes struct {
 	generation atomic.Uint64 // grows when a node is learnt
 }
 
+// createTemp is os.CreateTemp, which a test replaces with a full disk.
+var createTemp = os.CreateTemp
+
 type stateFile struct {
 	Version int              `json:"version"`
 	Nodes   map[int32]string `json:"nodes"`
@@ -55,7 +58,10 @@ func loadNodes(cfg *Config) (*nodes, error) {
 			return nil, fmt.Errorf("state.dir: %s is not a state file of ours (remove it to learn the nodes anew): %w", n.file, err)
 		}
 	}
-	if err := n.save(); err != nil {
+	switch err := n.save(); {
+	case errors.Is(err, syscall.ENOSPC): // who cannot start would not drain a spool that fills the disk
+		cfg.Log.Error().Err(err).Msg("state file not written: the disk of state.dir is full; after a restart nodes that were learnt since are unknown until an answer names them")
+	case err != nil:
 		return nil, fmt.Errorf("state.dir: %w", err)
 	}
 	return n, nil
@@ -89,7 +95,7 @@ func (n *nodes) save() error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(n.file), "nodes-*.tmp")
+	tmp, err := createTemp(filepath.Dir(n.file), "nodes-*.tmp")
 	if err != nil {
 		return err
 	}

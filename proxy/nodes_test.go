@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,6 +115,28 @@ func TestUnusableState(t *testing.T) {
 		}
 	}
 	nothingBound(t, port)
+}
+
+// A full disk keeps nobody from starting, with what is known.
+func TestStateDiskFull(t *testing.T) {
+	createTemp = func(dir, _ string) (*os.File, error) {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: syscall.ENOSPC}
+	}
+	defer func() { createTemp = os.CreateTemp }()
+	dir, log := t.TempDir(), new(heard)
+	known := `{"version":1,"nodes":{"7":"kafka-7.example:9092"}}`
+	os.WriteFile(filepath.Join(dir, "nodes.json"), []byte(known), 0o600)
+	s, err := New(Config{Bootstrap: "127.0.0.1:0", StateDir: dir, Log: zerolog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	if s.node(7) == nil || !strings.Contains(log.String(), "disk of state.dir is full") {
+		t.Errorf("%+v\n%s", s.Listeners(), log)
+	}
+	if left, _ := os.ReadFile(filepath.Join(dir, "nodes.json")); string(left) != known {
+		t.Errorf("the state is %q", left)
+	}
 }
 
 func TestPortInUse(t *testing.T) {

@@ -83,6 +83,7 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 		}
 		if acks == 0 { // owed no answer
 			count(&r.c.on.counts.requests, key, version)
+			count(&r.c.on.counts.forwarded, key, version)
 			return passOn, nil
 		}
 	}
@@ -108,6 +109,9 @@ func (r *requests) register(x exchange) error {
 		if err = r.h.readyToWait(); err == nil {
 			_, err = r.c.pending.push(x, true)
 		}
+	}
+	if err == nil && x.need&bareToken == 0 {
+		count(&r.c.on.counts.forwarded, x.key, x.version)
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func (l *loader) checkAddresses() {
 	if err != nil {
 		return
 	}
-	if same(listen, string(c.Admin.Listen)) && port != "0" {
+	if clash(listen, string(c.Admin.Listen)) && port != "0" {
 		o, path := l.at("admin.listen", "listen.bootstrap")
 		l.add(o, path, "the admin server has the address of listen.bootstrap, "+listen, "give them different ports")
 	}
@@ -91,6 +91,10 @@ func (l *loader) checkAddresses() {
 		} else if same(net.JoinHostPort(host, strconv.Itoa(own)), string(address)) {
 			o, path := l.at(path)
 			l.add(o, path, "the node's address is the proxy's own listener for it", "write the address of the broker")
+		}
+		if clash(net.JoinHostPort(host, strconv.Itoa(own)), string(c.Admin.Listen)) {
+			o, path := l.at("listen.broker_ports.base", path)
+			l.add(o, path, fmt.Sprintf("node %d would be served on the port of admin.listen, %d", id, own), "choose another base")
 		}
 		if strconv.Itoa(own) == port {
 			o, path := l.at("listen.broker_ports.base", path)
@@ -124,6 +128,18 @@ func same(a, b string) bool {
 		return false
 	}
 	return ha == hb || loopback(ha) && loopback(hb)
+}
+
+// clash says whether two listeners cannot have these addresses.
+func clash(a, b string) bool {
+	ha, pa, errA := net.SplitHostPort(a)
+	hb, pb, errB := net.SplitHostPort(b)
+	return same(a, b) || errA == nil && errB == nil && pa == pb && (everywhere(ha) || everywhere(hb))
+}
+
+func everywhere(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 func sinkPath(i int) string { return fmt.Sprintf("audit.sinks[%d]", i) }

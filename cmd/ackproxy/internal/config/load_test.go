@@ -138,6 +138,8 @@ func TestProblems(t *testing.T) {
 			"c.yaml:2:17: admin.listen: the admin server has the address of listen.bootstrap, 127.0.0.1:19092 (give them different ports)"}, "\n")},
 		{"port twice", "listen: {broker_ports: {base: 19091}}\nupstream: {nodes: {1: a:1}}\n",
 			"c.yaml:1:31: listen.broker_ports.base: node 1 would be served on the port of listen.bootstrap, 19092 (choose another base)"},
+		{"port of admin", "upstream: {nodes: {4: a:1}}\nlisten: {broker_ports: {base: 29460}}\nadmin: {listen: \":29464\"}\n",
+			"c.yaml:2:31: listen.broker_ports.base: node 4 would be served on the port of admin.listen, 29464 (choose another base)"},
 		{"port beyond the last", "upstream: {nodes: {60000: a:1}}\n",
 			"c.yaml:1:27: upstream.nodes.60000: the node would be served on port 79100, which does not exist (lower listen.broker_ports.base)"},
 		{"sinks", "audit:\n  sinks:\n    - {type: file}\n    - {path: /x}\n    - {type: file, path: a/../b}\n    - {type: file, path: b}\n    - {type: stdout, path: b}\n", strings.Join([]string{
