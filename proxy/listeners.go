@@ -19,7 +19,11 @@ func (s *Server) listen(node int32, name, addr string) (*listener, error) {
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listener %s: %w", name, err)
+		key := "listen.bootstrap"
+		if node != bootstrapNode {
+			key = "listen.broker_ports.base"
+		}
+		return nil, fmt.Errorf("%s: listener %s: %w", key, name, err)
 	}
 	l := &listener{name: name, node: node, ln: ln, port: int32(ln.Addr().(*net.TCPAddr).Port)}
 	s.listeners[node] = l

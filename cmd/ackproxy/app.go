@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -56,7 +57,7 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 	if c.Admin.Listen != config.AdminNone {
 		ln, err := net.Listen("tcp", string(c.Admin.Listen))
 		if err != nil {
-			return nil, errors.Join(errors.New("the admin server cannot listen"), err)
+			return nil, fmt.Errorf("admin.listen: %w (choose another address, or none)", err)
 		}
 		a.admin = newAdminServer(ln, a)
 	}

@@ -19,6 +19,9 @@ func init() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" }
 
 // isTerminal says whether w is a terminal.
 func isTerminal(w io.Writer) bool {
+	if p, ok := w.(*printer); ok {
+		w = p.w
+	}
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
@@ -49,20 +50,42 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRootCmd()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	to := &printer{w: out}
+	root.SetOut(to)
 	root.SetErr(errs)
 	cmd, err := root.ExecuteC()
-	if err == nil {
-		return 0
-	}
 	var e *exit
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+	case to.err != nil:
+		e = &exit{statusNo, fmt.Errorf("standard output: %w", to.err)}
+	case err == nil:
+		return 0
+	default:
 		e = &exit{statusUsage, fmt.Errorf("%w (%s -h shows how it is called)", err, cmd.CommandPath())}
 	}
 	if e.err != nil {
 		fmt.Fprintln(errs, "ackproxy: "+strings.TrimSuffix(e.err.Error(), "\n"))
 	}
 	return e.status
+}
+
+// printer remembers that something could not be printed: most commands do not look.
+type printer struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements io.Writer.
+func (p *printer) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.err = err
+	}
+	return n, err
 }
 
 func newRootCmd() *cobra.Command {

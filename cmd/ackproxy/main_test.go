@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -185,3 +186,17 @@ func TestBrokenPipe(t *testing.T) {
 		t.Errorf("ended with %v, want the end by SIGPIPE", err)
 	}
 }
+
+// Whoever redirects what a command prints learns when it could not be written.
+func TestNothingCanBePrinted(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"version", "-o", "json"}, {"decode", "--hex", "0000001c004f00010000000700056170702d31036731036d31ffffffff0100"}, {"validate"}, {"-h"}} {
+		var errs bytes.Buffer
+		if status := execute(args, strings.NewReader(""), fullDisk{}, &errs); status != statusNo || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: status %d: %s", args, status, &errs)
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
