@@ -73,7 +73,21 @@ func (r *ruleConfig) match(m *settings.Mistakes, key string) match {
 			m.Add(settings.Join(key, list.name), "nothing fits an empty list", "write a value, or remove the key")
 		}
 	}
+	possible(m, settings.Join(key, "principal"), in.Principal, "no principal: they are called User:name, and nothing without SASL",
+		"write User:alice, or User:*", "User:*", "")
+	possible(m, settings.Join(key, "listener"), in.Listener, "no listener: they are called bootstrap and broker-1, by the broker's id",
+		"write bootstrap, broker-1 or broker-*", "bootstrap", "broker-*")
 	return match{principal: in.Principal, listener: in.Listener, clientID: in.ClientID, client: networks(m, settings.Join(key, "client"), in.Client)}
+}
+
+// possible refuses patterns that fit nothing that there can be.
+func possible(m *settings.Mistakes, key string, patterns []string, problem, hint string, all ...string) {
+	for i, p := range patterns {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if !m.Has(at) && !slices.ContainsFunc(all, func(q string) bool { return meet(p, q) }) {
+			m.Add(at, fmt.Sprintf("%q fits %s", p, problem), hint)
+		}
+	}
 }
 
 func (r *ruleConfig) table(m *settings.Mistakes, key string) policy.Table {

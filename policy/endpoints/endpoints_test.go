@@ -29,3 +29,25 @@ func TestConfigErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestPatternsThatFitNothing(t *testing.T) {
+	for text, key := range map[string]string{
+		`"listener": "boostrap"`:         "listener[0]",
+		`"listener": ["bootstrap", "b"]`: "listener[1]",
+		`"listener": "node-*"`:           "listener[0]",
+		`"principal": "alice"`:           "principal[0]",
+		`"principal": "alice*"`:          "principal[0]",
+		`"listener": ["bootstrap", "broker-7", "broker-*", "*", "b*", "broker-1*"], "principal": ["User:alice", "*", "U*", "User:edge-*", "*e", ""]`: "",
+	} {
+		_, err := endpoints.New("x", []byte(`{"rules": [{"match": {`+text+`}, "advertise": "a"}]}`))
+		var one *policy.ConfigError
+		switch {
+		case key == "":
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		case !errors.As(err, &one) || one.Key != "rules[0].match."+key:
+			t.Errorf("%s: %v, want %s", text, err, key)
+		}
+	}
+}

@@ -55,6 +55,19 @@ func fits(pattern, s string) bool {
 	return strings.HasSuffix(s, pieces[last])
 }
 
+// meet says whether there may be a text that both patterns stand for: they begin with the same letters, as far as both have any.
+func meet(a, b string) bool {
+	x, _, openA := strings.Cut(a, "*")
+	y, _, openB := strings.Cut(b, "*")
+	switch {
+	case !openA:
+		return fits(b, a)
+	case !openB:
+		return fits(a, b)
+	}
+	return strings.HasPrefix(x, y) || strings.HasPrefix(y, x)
+}
+
 // within says whether the host of an address, host:port, is in one of the networks.
 func within(networks []netip.Prefix, address string) bool {
 	if networks == nil {
