@@ -101,6 +101,8 @@ func TestExitStatuses(t *testing.T) {
 		{"plugins check", 2, "", "no plugin is configured"},
 		{"plugins check nobody", 2, "", "there is no policy nobody; the plugins are none"},
 		{"plugins check --path /x", 2, "", "--sha256 is missing: write what sha256sum /x prints"},
+		{"plugins check --socket-dir /tmp", 2, "", "--socket-dir belongs to --path"},
+		{"plugins check --path /no/x --sha256 0 --socket-dir /no/folder", 1, "/no/folder", ""},
 		{"plugins check --sha256 0", 2, "", "--sha256 belongs to --path"},
 		{"plugins check --path /x --sha256 0 name", 2, "", "exclude each other"},
 		{"plugins check --path /x --sha256 0 --settings {", 2, "", "--settings is not JSON"},

@@ -158,15 +158,16 @@ func printList(cmd *cobra.Command, format outputFormat, all []listed) error {
 
 // checkFlags say which plugin plugins check starts, where it is not one of the configuration.
 type checkFlags struct {
-	path, sha256, settings, topic string
-	args, files, env              []string
-	rounds                        int
-	timeout                       time.Duration
+	path, sha256, settings, topic, sockets string
+	args, files, env                       []string
+	rounds                                 int
+	timeout                                time.Duration
 }
 
 // spec is the plugin of the flags.
 func (f *checkFlags) spec() (host.Spec, error) {
-	s := host.Spec{Name: "check", Path: f.path, SHA256: f.sha256, Args: f.args, Env: f.env, Config: []byte(f.settings), HostVersion: readVersion().Version}
+	s := host.Spec{Name: "check", Path: f.path, SHA256: f.sha256, Args: f.args, Env: f.env, Config: []byte(f.settings),
+		SocketDir: f.sockets, HostVersion: readVersion().Version}
 	for _, file := range f.files {
 		i := len(file) - 65 // PATH=SHA256
 		if i < 1 || file[i] != '=' {

@@ -34,6 +34,7 @@ all of them work, 1 one does not, 2 the call or the configuration is wrong.`,
 	flags.StringArrayVar(&f.args, "arg", nil, "an `ARGUMENT` of it; may be repeated")
 	flags.StringArrayVar(&f.files, "file", nil, "`PATH=SHA256` of what else is code; may be repeated")
 	flags.StringArrayVar(&f.env, "env", nil, "the `NAME` of a variable to pass on; may be repeated")
+	flags.StringVar(&f.sockets, "socket-dir", "", "where its socket is made, a `FOLDER`; that for temporary files where left out")
 	flags.StringVar(&f.settings, "settings", "", "its configuration, `JSON`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "for a decision; what the plugin declares where left out")
 	flags.StringVar(&f.topic, "topic", "orders", "what the topics of the requests are called, `NAME`")
@@ -76,7 +77,7 @@ func (f *checkFlags) trials(cmd *cobra.Command, file string, names []string) ([]
 		spec, err := f.spec()
 		return []trial{{spec: spec, timeout: f.timeout, topic: f.topic, rounds: f.rounds}}, err
 	}
-	for _, flag := range []string{"sha256", "arg", "file", "env", "settings", "timeout"} {
+	for _, flag := range []string{"sha256", "arg", "file", "env", "socket-dir", "settings", "timeout"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, misused("--%s belongs to --path", flag)
 		}
