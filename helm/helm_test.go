@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +173,8 @@ func TestRefused(t *testing.T) {
 		{"port of the admin listener", "config.listen.broker_ports.base=9463", "port 9464 is that of the admin listener"},
 		{"port of the Service", "service.port=19102", "port 19102 is that of service.port"},
 		{"volume of two", "state.persistence.enabled=true,replicaCount=2", "one volume has one writer"},
+		{"replicas that know no node", "replicaCount=2", "where are the nodes 1, 2? Set config.upstream.host_pattern"},
+		{"replicas that know one node", "replicaCount=2,config.upstream.nodes.1=kafka-1:9092", "where are the nodes 2?"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -200,17 +201,22 @@ func TestPluginKeys(t *testing.T) {
 	}
 }
 
-// TestNotes: whoever installs a dead-letter policy is told what becomes of its spool.
+// TestNotes: whoever installs a dead-letter policy is told what becomes of its spool, and who names no brokers what that means.
 func TestNotes(t *testing.T) {
-	const none, warning = "The policy letters keeps no spool", "WARNING: the policy spooled"
-	for values, want := range map[string][]string{"dlq": {none, warning}, "dlq-persistence": nil, "minimal": nil} {
+	const none, warning, unknown = "The policy letters keeps no spool", "WARNING: the policy spooled", "WARNING: ackproxy does not know where the nodes"
+	for values, want := range map[string][]string{
+		"dlq": {none, warning, unknown}, "dlq-persistence": nil, "minimal": {unknown + " 1, 2, 3 are"}, "pattern": nil,
+	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
 			got := notes(t, "golden/values/"+values+".yaml")
-			for _, text := range []string{none, warning, "bootstrap.servers="} {
-				if is := strings.Contains(got, text); is != (slices.Contains(want, text) || text == "bootstrap.servers=") {
-					t.Errorf("%q is there: %v\n%s", text, is, got)
+			for _, text := range append(want, "bootstrap.servers=") {
+				if !strings.Contains(got, text) {
+					t.Errorf("%q is not there:\n%s", text, got)
 				}
+			}
+			if n := strings.Count(got, "The policy ") + strings.Count(got, "WARNING: "); n != len(want) {
+				t.Errorf("%d remarks, want %d:\n%s", n, len(want), got)
 			}
 		})
 	}

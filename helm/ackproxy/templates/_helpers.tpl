@@ -65,6 +65,36 @@ labels:
 {{- ternary (printf "[%s]" $host) $host (contains ":" $host) }}:{{ .port }}
 {{- end }}
 
+{{/* Where each node is, as a JSON object by id: what nodes says, and what host_pattern makes of the other brokers.ids. ackproxy serves the port of such a
+     node from the start; with host_pattern alone it would wait until an answer names the node. */}}
+{{- define "ackproxy.nodes" -}}
+{{- $nodes := dict }}
+{{- range $id, $address := .Values.config.upstream.nodes }}
+  {{- $_ := set $nodes (toString $id) $address }}
+{{- end }}
+{{- with .Values.config.upstream.host_pattern }}
+  {{- range $.Values.brokers.ids }}
+    {{- $id := int . | toString }}
+    {{- if not (hasKey $nodes $id) }}
+      {{- $_ := set $nodes $id (replace "{id}" $id $.Values.config.upstream.host_pattern) }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- toJson $nodes }}
+{{- end }}
+
+{{/* Those of brokers.ids that ackproxy does not know before an answer names them, separated by commas. */}}
+{{- define "ackproxy.unknownNodes" -}}
+{{- $nodes := include "ackproxy.nodes" . | fromJson }}
+{{- $unknown := list }}
+{{- range .Values.brokers.ids }}
+  {{- if not (hasKey $nodes (int . | toString)) }}
+    {{- $unknown = append $unknown (int .) }}
+  {{- end }}
+{{- end }}
+{{- join ", " $unknown }}
+{{- end }}
+
 {{/* Fails with a sentence for what the schema cannot know. Ports are checked by brokerPorts. */}}
 {{- define "ackproxy.check" -}}
 {{- if not .Values.brokers.ids }}
@@ -75,6 +105,11 @@ labels:
 {{- end }}
 {{- if and .Values.state.persistence.enabled (gt (int .Values.replicaCount) 1) }}
   {{- fail "state.persistence.enabled: one volume has one writer; set replicaCount to 1" }}
+{{- end }}
+{{- if gt (int .Values.replicaCount) 1 }}
+  {{- with include "ackproxy.unknownNodes" . }}
+    {{- fail (printf "replicaCount: a replica serves the port of a node that it knows, and where are the nodes %s? Set config.upstream.host_pattern, for example to kafka-{id}.kafka:9092, or config.upstream.nodes; or replicaCount to 1" .) }}
+  {{- end }}
 {{- end }}
 {{- end }}
 
