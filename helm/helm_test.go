@@ -163,6 +163,9 @@ func TestRefused(t *testing.T) {
 		{"policy without either", "config.policies[0].name=x", "missing property 'builtin'"},
 		{"policy with a relative plugin", "config.policies[0].name=x,config.policies[0].plugin.path=p", "missing property 'sha256'"},
 		{"file sink without path", "config.audit.sinks[0].type=file", "missing property 'path'"},
+		{"policy that is not built yet", "config.policies[0].name=x,config.policies[0].builtin=chaos", "/config/policies/0/builtin"},
+		{"sink that is not built yet", "config.audit.sinks[0].type=kafka", "/config/audit/sinks/0/type"},
+		{"no memory for frames", "config.protocol.max_buffered=0", "/config/protocol/max_buffered"},
 		{"stdout sink with path", "config.audit.sinks[0].type=stdout,config.audit.sinks[0].path=/x", "'path' not allowed"},
 		{"secret in the way of the configuration", "secretMounts[0].secret=x,secretMounts[0].path=/etc/ackproxy/x", "/secretMounts/0/path"},
 		{"secret without a place", "secretMounts[0].secret=x", "missing property 'path'"},
@@ -203,9 +206,10 @@ func TestPluginKeys(t *testing.T) {
 
 // TestNotes: whoever installs a dead-letter policy is told what becomes of its spool, and who names no brokers what that means.
 func TestNotes(t *testing.T) {
+	const memory, small = "WARNING: the memory limit of 512Mi is too small for the policy ", ": at its own limits ackproxy needs 605Mi."
 	const none, warning, unknown = "The policy letters keeps no spool", "WARNING: the policy spooled", "WARNING: ackproxy does not know where the nodes"
 	for values, want := range map[string][]string{
-		"dlq": {none, warning, unknown}, "dlq-persistence": nil, "minimal": {unknown + " 1, 2, 3 are"}, "pattern": nil,
+		"dlq": {none, warning, unknown, memory + "letters" + small, memory + "spooled" + small}, "dlq-persistence": nil, "minimal": {unknown + " 1, 2, 3 are"}, "pattern": nil,
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()

@@ -122,6 +122,24 @@ labels:
 {{- end }}
 {{- end }}
 
+{{/* A size or a quantity (65536, 64MiB, 512Mi, 1G) in MiB. */}}
+{{- define "ackproxy.mebibytes" -}}
+{{- $unit := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $size := ternary . (printf "%.0f" (float64 .)) (kindIs "string" .) }}
+{{- divf (mulf (regexFind "^[0-9.]+" $size) (get $unit (regexFind "[kKMGT]i?" $size) | default 1)) 1048576 }}
+{{- end }}
+
+{{/* The memory limit in MiB that the dead-letter policy .policy needs: docs/dead-letters.md, "Memory". */}}
+{{- define "ackproxy.memoryNeeded" -}}
+{{- $protocol := .root.Values.config.protocol | default dict }}
+{{- $config := .policy.config | default dict }}
+{{- $memory := include "ackproxy.mebibytes" (dig "memory" "64MiB" $config) | float64 }}
+{{- $record := include "ackproxy.mebibytes" (dig "max_record" "32MiB" $config) | float64 }}
+{{- $use := addf (include "ackproxy.mebibytes" (dig "keep_records" "64MiB" $protocol)) (include "ackproxy.mebibytes" (dig "max_buffered" "256MiB" $protocol)) }}
+{{- $use = addf $use $memory (mulf 3 (maxf (divf $memory 4) $record)) (ternary $memory 0.0 (eq (dig "transactions" "pass" $config) "queue")) }}
+{{- divf (addf $use 64) 0.9 | ceil | int }}
+{{- end }}
+
 {{/* The broker ports as a JSON array of {"id":…,"port":…}, in the order of brokers.ids. Fails where two listeners would share a port. */}}
 {{- define "ackproxy.brokerPorts" -}}
 {{- $ports := list }}
