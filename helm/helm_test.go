@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -191,6 +193,46 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReadme renders the values that the chart's README shows. Objects of Kubernetes there are only read.
+func TestReadme(t *testing.T) {
+	for i, block := range yamlOf(t, filepath.Join(chart, "README.md")) {
+		var o struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(block), &o); err != nil {
+			t.Errorf("%v\n%s", err, block)
+			continue
+		}
+		if o.Kind != "" {
+			continue
+		}
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			values := filepath.Join(t.TempDir(), "values.yaml")
+			if err := os.WriteFile(values, []byte(block), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, diag, err := template(t, "--values", "golden/values/minimal.yaml", "--values", values); err != nil {
+				t.Errorf("%v\n%s\nof\n%s", err, diag, block)
+			}
+		})
+	}
+}
+
+// yamlOf returns what a document shows as YAML; something is there.
+func yamlOf(t *testing.T, document string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, m[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s shows no YAML", document)
+	}
+	return blocks
 }
 
 // TestPluginKeys: the schema knows each key of a plugin. Golden files have none, since validate wants the program to be there.
