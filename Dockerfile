@@ -1,4 +1,7 @@
-FROM docker.io/library/golang:1.26 AS build
+# The patch version that is tested. A tag can move, a digest cannot: --build-arg GO_IMAGE=docker.io/library/golang:1.26.8@sha256:…, with what
+# docker buildx imagetools inspect docker.io/library/golang:1.26.8 prints as Digest (skopeo inspect does so as well)
+ARG GO_IMAGE=docker.io/library/golang:1.26.8
+FROM ${GO_IMAGE} AS build
 ARG VERSION=dev
 ARG COMMIT=unknown
 WORKDIR /src
@@ -27,6 +30,9 @@ COPY --from=build /out/ackproxy /ackproxy
 VOLUME /var/lib/ackproxy
 WORKDIR /var/lib/ackproxy
 USER 1337:1337
+# A container's own 127.0.0.1 is no place that -p leads to. These are stronger than a file and weaker than flags; an empty one counts as not set
+ENV ACKPROXY_LISTEN_BOOTSTRAP=0.0.0.0:19092 \
+    ACKPROXY_ADMIN_LISTEN=0.0.0.0:9464
 # bootstrap listener and admin; broker n is at 19100 + n
 EXPOSE 19092 9464
 ENTRYPOINT ["/ackproxy"]

@@ -7,6 +7,7 @@ TOOL      := go tool -modfile=tools.mod
 UNITS      = $(shell go list ./... | grep -v '/e2e')
 # dir/FuzzName of every fuzz target
 FUZZ       = $(sort $(shell grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' --exclude-dir=e2e . | sed -E 's|^./(.*)/[^/]*:func |\1/|'))
+IMAGE     ?= ghcr.io/ackproxy/ackproxy
 CONTAINER ?= $(shell command -v buildah || command -v docker || command -v podman)
 
 .PHONY: help build test lint golden bench fuzz e2e plugin-kill withhold crash cover image
@@ -56,6 +57,6 @@ crash: ## kill ackproxy RUNS times (100) while all is rejected, and look for wha
 cover: ## coverage of each package by its own tests
 	go test -cover $(UNITS)
 
-image: ## container image ackproxy:VERSION, with buildah, docker or podman
+image: ## container image IMAGE:VERSION, with buildah, docker or podman (docs/operations.md)
 	@test -n '$(CONTAINER)' || { echo 'neither buildah nor docker nor podman found'; exit 1; }
-	$(CONTAINER) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t ackproxy:$(VERSION) .
+	$(CONTAINER) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
