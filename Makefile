@@ -59,4 +59,4 @@ cover: ## coverage of each package by its own tests
 
 image: ## container image IMAGE:VERSION, with buildah, docker or podman (docs/operations.md)
 	@test -n '$(CONTAINER)' || { echo 'neither buildah nor docker nor podman found'; exit 1; }
-	$(CONTAINER) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
+	$(CONTAINER) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) -t $(IMAGE):$(VERSION) .

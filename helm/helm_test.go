@@ -137,16 +137,24 @@ func checkConfig(t *testing.T, rendered string) {
 		if o.Kind != "ConfigMap" {
 			continue
 		}
-		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte(o.Data["config.yaml"]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("go", "run", "../cmd/ackproxy", "validate", "-c", file).CombinedOutput(); err != nil {
-			t.Errorf("ackproxy validate: %v\n%s", err, out)
-		}
+		validate(t, o.Data["config.yaml"], nil)
 		return
 	}
 	t.Error("no ConfigMap")
+}
+
+// validate fails unless ackproxy would run with a file of that text and these variables, each of which has to be one of its own.
+func validate(t *testing.T, text string, env []string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", "../cmd/ackproxy", "validate", "-c", file)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "no setting has this variable") {
+		t.Errorf("ackproxy validate: %v\n%s", err, out)
+	}
 }
 
 // TestRefused sets one thing wrong at a time. The messages are those of the schema, or the chart's own.
@@ -219,6 +227,40 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// TestOperations: what docs/operations.md shows is YAML that ackproxy takes, a file as such and the environment of a sidecar.
+func TestOperations(t *testing.T) {
+	for _, block := range yamlOf(t, "../docs/operations.md") {
+		var o struct {
+			Kind string
+			Spec struct {
+				Template struct {
+					Spec struct {
+						InitContainers []struct {
+							Env []struct{ Name, Value string }
+						} `yaml:"initContainers"`
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(block), &o); err != nil {
+			t.Errorf("%v\n%s", err, block)
+			continue
+		}
+		if o.Kind == "" {
+			validate(t, block, nil)
+			continue
+		}
+		if len(o.Spec.Template.Spec.InitContainers) != 1 {
+			t.Fatalf("no sidecar in\n%s", block)
+		}
+		var env []string
+		for _, v := range o.Spec.Template.Spec.InitContainers[0].Env {
+			env = append(env, v.Name+"="+v.Value)
+		}
+		validate(t, "", env)
+	}
+}
+
 // yamlOf returns what a document shows as YAML; something is there.
 func yamlOf(t *testing.T, document string) (blocks []string) {
 	t.Helper()
@@ -226,7 +268,7 @@ func yamlOf(t *testing.T, document string) (blocks []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, m[1])
 	}
 	if len(blocks) == 0 {
