@@ -34,7 +34,14 @@ func newSockets(dir string) (*sockets, error) {
 	return &sockets{dir: made, lock: lock}, nil
 }
 
-func (s *sockets) remove() error { return errors.Join(os.RemoveAll(s.dir), s.lock.Close()) }
+// remove may be called twice.
+func (s *sockets) remove() error {
+	err := os.RemoveAll(s.dir)
+	if closed := s.lock.Close(); !errors.Is(closed, os.ErrClosed) {
+		err = errors.Join(err, closed)
+	}
+	return err
+}
 
 // sweep removes folders of sockets made before a time whose host is gone. What it cannot remove, or what has anything but sockets in it, stays.
 func sweep(dir string, before time.Time) {

@@ -55,8 +55,10 @@ func TestSocketsOfTheDeadAreSwept(t *testing.T) {
 			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
 		}
 	}
-	if err := living.remove(); err != nil {
-		t.Error(err)
+	for range 2 {
+		if err := living.remove(); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := os.Stat(living.dir); err == nil {
 		t.Error("its own folder is left")
