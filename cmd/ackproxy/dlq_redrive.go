@@ -26,10 +26,16 @@ headers as they were, without what the dead letter added but its id and its hops
 
 The records and the position in the dead-letter topic are written in one transaction. So each letter is back once, for consumers that read
 committed records (a share group does with share.isolation.level=read_committed), and a redrive that was interrupted goes on where it ended: call it
-again. The position is the committed offset of a consumer group, which topic, filter and --to name: another filter has its own. The target is
-in the cluster of the dead letters: a transaction does not span two.
+again. The target is in the cluster of the dead letters: a transaction does not span two.
 
-Letters without payload, of unknown or deleted topics, with more hops than --max-hops, and records that are no letters are counted and left.
+The position is the committed offset of a consumer group, which --topic, --filter, --to and --max-hops name: with another value of one of them the
+redrive begins at the first letter again, and brings back once more what an earlier one brought back. Letters that the filter does not choose, without
+payload, of unknown or deleted topics, with more hops than --max-hops, and records that are no letters are counted and left: the position is past
+them for good. --group NAME starts over, with a position of its own. Only with --filter older=DURATION letters stay for a later run: it ends, in each
+partition, before the first that all else of the filter chooses and that is not old enough yet.
+
+Exit status: 0 all that the topic had at the beginning is brought back, left, or not old enough yet; 1 it could not go on, or was interrupted: call it
+again; 2 the call or the configuration is wrong.
 ` + filterHelp,
 		Example: `  ackproxy dlq redrive -c ackproxy.yaml --topic dlq.orders --dry-run
   ackproxy dlq redrive --bootstrap localhost:9092 --topic dlq.orders --filter reason=client_reject --rate 500`,
@@ -41,8 +47,9 @@ Letters without payload, of unknown or deleted topics, with more hops than --max
 	cmd.Flags().StringVar(&o.To, "to", "", "another target `TOPIC` than the letters' own")
 	cmd.Flags().StringArrayVar(&terms, "filter", nil, "only letters with `KEY=VALUE`; may be repeated")
 	cmd.Flags().IntVar(&o.Rate, "rate", 0, "records a second at most (default no limit)")
-	cmd.Flags().IntVar(&o.MaxHops, "max-hops", 3, "leave letters that were dead-lettered more often; 0 is no limit")
-	cmd.Flags().StringVar(&o.Group, "group", "", "the consumer `GROUP` whose offsets are the position (default made of topic, filter and --to)")
+	cmd.Flags().IntVar(&o.MaxHops, "max-hops", redrive.DefaultMaxHops, "leave letters that were dead-lettered more often; 0 is no limit")
+	cmd.Flags().StringVar(&o.Group, "group", "",
+		"the consumer `GROUP` whose offsets are the position (default made of --topic, --filter, --to and --max-hops)")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "count what would be done, and do nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
@@ -108,6 +115,9 @@ func printRedrive(cmd *cobra.Command, r redrive.Result) {
 		if left.n > 0 {
 			fmt.Fprintf(out, "  %d %s\n", left.n, left.why)
 		}
+	}
+	if r.Younger > 0 {
+		fmt.Fprintf(out, "  %d stay for a later run: they are not old enough yet, or behind one that is not\n", r.Younger)
 	}
 	if !r.Done {
 		fmt.Fprintf(out, "  %d still to be read\n", r.Remaining)

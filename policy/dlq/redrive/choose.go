@@ -18,16 +18,19 @@ func (r *run) choose(ctx context.Context, read []*kgo.Record, positions position
 	counts := Result{To: map[string]int{}}
 	var out []*kgo.Record
 	for _, rec := range read {
+		info, headers, is := infoOf(rec)
+		if is && r.Filter.Young(&info, r.now) {
+			positions.stop(rec)
+		}
 		if !positions.take(rec) {
 			continue
 		}
 		counts.Read++
-		info, headers, is := infoOf(rec)
 		switch {
 		case !is:
 			counts.Skipped.NoLetter++
 			continue
-		case !r.Filter.Match(&info, r.Now()):
+		case !r.Filter.Match(&info, r.now):
 			counts.Filtered++
 			continue
 		case info.Payload == letter.Unavailable || info.Payload == "" && rec.Key == nil && rec.Value == nil:

@@ -21,6 +21,7 @@ type Filter struct {
 type term struct {
 	text  string
 	match func(info *letter.Info, now time.Time) bool
+	older bool // what does not match now will later
 }
 
 // texts are the keys whose values are patterns.
@@ -66,7 +67,7 @@ func ParseFilter(all []string) (Filter, error) {
 		if err != nil {
 			mistakes = append(mistakes, fmt.Errorf("filter %q: %w", text, err))
 		}
-		f.terms = append(f.terms, term{text, match})
+		f.terms = append(f.terms, term{text, match, key == "older"})
 	}
 	return f, errors.Join(mistakes...)
 }
@@ -112,6 +113,20 @@ func (f Filter) Match(info *letter.Info, now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// Young says whether a letter is not chosen for one reason only: it is not old enough yet.
+func (f Filter) Young(info *letter.Info, now time.Time) (young bool) {
+	for _, t := range f.terms {
+		if t.match(info, now) {
+			continue
+		}
+		if !t.older || info.Time.IsZero() {
+			return false
+		}
+		young = true
+	}
+	return young
 }
 
 // String is the filter with its terms in order, the same for filters that mean the same; empty for that which takes all.

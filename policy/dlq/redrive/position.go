@@ -3,11 +3,13 @@ package redrive
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // place is a partition of a topic.
@@ -17,9 +19,12 @@ type place struct {
 }
 
 // span is what is to be read of a partition: from next to before end.
-type span struct{ start, next, end int64 }
+type span struct {
+	start, next, end int64
+	younger          int64 // offsets that were before the end as well, until a letter was found that is not old enough yet
+}
 
-// positions are how far each partition is read, and what end it had at the beginning: what comes later need not be read.
+// positions are how far each partition is read, and what end it had at the beginning: what comes later is not read.
 type positions map[place]*span
 
 // spans are what topics have now, from committed on where a group has committed a position. A topic that does not exist is an error.
@@ -62,12 +67,46 @@ func listed(all kadm.ListedOffsets, err error) error {
 	return err
 }
 
-// take notes that a record was read, and says whether it is one that was written by a producer.
+// take notes that a record was read, and says whether it is one that was written by a producer, and not behind the end.
 func (p positions) take(r *kgo.Record) bool {
-	if s := p[place{r.Topic, r.Partition}]; s != nil {
-		s.next = max(s.next, r.Offset+1)
+	s := p[place{r.Topic, r.Partition}]
+	if s == nil { // of a partition that was made meanwhile
+		return false
 	}
-	return !r.Attrs.IsControl()
+	s.next = max(s.next, min(r.Offset+1, s.end))
+	return r.Offset < s.end && !r.Attrs.IsControl()
+}
+
+// stop ends a partition before a record, for this time.
+func (p positions) stop(r *kgo.Record) {
+	if s := p[place{r.Topic, r.Partition}]; s != nil && s.next <= r.Offset && r.Offset < s.end {
+		s.younger += s.end - r.Offset
+		s.end = r.Offset
+	}
+}
+
+// younger is how many offsets stop has left out.
+func (p positions) younger() (n int64) {
+	for _, s := range p {
+		n += s.younger
+	}
+	return n
+}
+
+// bound has a transaction commit what was taken only: the client would commit all that it has polled, also what is behind an end.
+func (p positions) bound(q *kmsg.TxnOffsetCommitRequest) error {
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(c kmsg.TxnOffsetCommitRequestTopicPartition) bool {
+			return p[place{t.Topic, c.Partition}] == nil
+		})
+		for j := range t.Partitions {
+			c := &t.Partitions[j]
+			c.Offset = min(c.Offset, p[place{t.Topic, c.Partition}].next)
+		}
+	}
+	q.Topics = slices.DeleteFunc(q.Topics, func(t kmsg.TxnOffsetCommitRequestTopic) bool { return len(t.Partitions) == 0 })
+	return nil
 }
 
 // reached says whether all that was there has been read.

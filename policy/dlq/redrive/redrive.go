@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,15 +14,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// DefaultMaxHops is the MaxHops of a redrive that nothing is said of.
+const DefaultMaxHops = 3
+
 // Options say what is redriven.
 type Options struct {
 	Client  []kgo.Opt // how to reach the cluster
 	Topic   string    // dead letters
 	To      string    // another topic than each letter's own
-	Group   string    // whose committed offsets are the position; empty: made of topic, filter and To
+	Group   string    // whose committed offsets are the position; empty: made of topic, filter, To and MaxHops
 	Filter  Filter
 	Rate    int // records a second at most; 0 is no limit
-	MaxHops int // letters of more hops stay; 0 is no limit
+	MaxHops int // letters of more hops are left; 0 is no limit
 	DryRun  bool
 
 	Progress func(done, total int64) // offsets of the dead-letter topic
@@ -38,7 +42,8 @@ type Result struct {
 	To        map[string]int `json:"to"` // by topic
 	Filtered  int64          `json:"filtered"`
 	Skipped   Skipped        `json:"skipped"`
-	Done      bool           `json:"done"` // all that was there at the beginning is behind us
+	Younger   int64          `json:"younger"` // offsets that stay for a later run, from each partition's first letter on that is not old enough yet
+	Done      bool           `json:"done"`    // all that was there at the beginning is behind us, but for those
 	Remaining int64          `json:"remaining"`
 }
 
@@ -70,6 +75,7 @@ type run struct {
 	partitions map[string]int // of target topics, -1 where there is none
 	admin      *kadm.Client
 	begun      time.Time
+	now        time.Time // by which letters are old enough, or not, throughout
 }
 
 // Run redrives what the topic has now. When it is interrupted, by ctx too, another run of the same group goes on where it ended. Two runs of one
@@ -81,7 +87,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Group == "" {
 		o.Group = groupOf(o)
 	}
-	r := &run{Options: o, partitions: make(map[string]int), begun: time.Now(),
+	r := &run{Options: o, partitions: make(map[string]int), begun: time.Now(), now: o.Now(),
 		result: Result{Topic: o.Topic, Group: o.Group, DryRun: o.DryRun, To: map[string]int{}}}
 	if o.To == o.Topic {
 		return r.result, fmt.Errorf("%s: a topic cannot be redriven to itself", o.Topic)
@@ -104,10 +110,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return r.result, err
 }
 
-// groupOf names a position. Another filter, or another target, is another redrive, with a position of its own.
+// groupOf names a position. Another filter, another target, or another limit of hops is another redrive, with a position of its own: what one
+// leaves for good the other may choose.
 func groupOf(o Options) string {
 	name := "ackproxy-redrive." + o.Topic
-	if extra := o.Filter.String() + "\n" + o.To; extra != "\n" {
+	extra := o.Filter.String() + "\n" + o.To
+	if o.MaxHops != DefaultMaxHops { // which has the name that it had before limits were part of it
+		extra += "\n" + strconv.Itoa(o.MaxHops)
+	}
+	if extra != "\n" {
 		sum := sha256.Sum256([]byte(extra))
 		name += "." + hex.EncodeToString(sum[:6])
 	}
@@ -133,7 +144,7 @@ func (r *run) look(ctx context.Context, committed kadm.OffsetResponses) error {
 		r.result.add(&counts)
 		r.progress(reader.positions)
 	}
-	r.result.Done = true
+	r.result.Done, r.result.Younger = true, reader.positions.younger()
 	return nil
 }
 
@@ -165,7 +176,7 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 			return r.overtaken(err)
 		}
 		done, total := positions.done()
-		r.result.Remaining = total - done
+		r.result.Remaining, r.result.Younger = total-done, positions.younger()
 		r.progress(positions)
 		if err := r.pace(ctx); err != nil {
 			return err
@@ -196,7 +207,7 @@ func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, posi
 	if err == nil && len(out) > 0 {
 		err = s.ProduceSync(ctx, out...).FirstErr()
 	}
-	ending := context.WithoutCancel(ctx)
+	ending := kgo.PreTxnCommitFnContext(context.WithoutCancel(ctx), positions.bound)
 	committed, endErr := s.End(ending, kgo.TransactionEndTry(err == nil))
 	switch {
 	case err != nil && ctx.Err() != nil:

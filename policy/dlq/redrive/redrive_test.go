@@ -196,6 +196,80 @@ func hops(t *testing.T, n int) []policy.RecordHeader {
 		{Key: letter.HeaderHops, Value: strconv.AppendInt(nil, int64(n), 10)}}
 }
 
+// Letters that are too young for a filter are chosen by a later run, with all that is behind them: whatever the record's own timestamp says.
+func TestRedriveYoung(t *testing.T) {
+	opts, cl := brokers(t, "orders", "dlq.orders")
+	now := time.Now()
+	var letters []*kgo.Record
+	for n, age := range []time.Duration{time.Hour, 0, time.Hour, time.Hour, time.Hour, time.Hour, time.Hour, time.Hour, time.Minute, time.Hour} {
+		letters = append(letters, dead(n, func(l *letter.Letter) { l.Time = now.Add(-age) }))
+		letters[n].Timestamp = now.Add(-24 * time.Hour) // timestamp: original
+	}
+	// Which no later run would choose: that it is young is no reason to wait for it.
+	produce(t, cl, append([]*kgo.Record{dead(30, func(l *letter.Letter) { l.Group, l.Time = "other", now })}, letters...)...)
+	f, err := ParseFilter([]string{"older=15m", "group=billing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		later                     time.Duration
+		redriven, younger, passed int64
+	}{
+		{0, 6, 4, 1}, // partition 0: 0, 3, 6, 9; 1: before 1; 2: 2 and 5 before 8
+		{14*time.Minute + 30*time.Second, 1, 3, 0},
+		{15 * time.Minute, 3, 0, 0},
+		{time.Hour, 0, 0, 0},
+	} {
+		o := Options{Client: opts, Topic: "dlq.orders", Filter: f, Now: func() time.Time { return now.Add(want.later) }}
+		for _, o.DryRun = range []bool{true, false} {
+			r, err := Run(t.Context(), o)
+			if err != nil || r.Redriven != want.redriven || r.Younger != want.younger || r.Filtered != want.passed || !r.Done || r.Remaining != 0 {
+				t.Fatalf("run %d: %+v, %v", i, r, err)
+			}
+		}
+	}
+	once(t, all(t, opts, "orders"), len(letters))
+}
+
+// What is written while a redrive reads is left to the next one.
+func TestRedriveMeanwhile(t *testing.T) {
+	opts, cl := brokers(t, "orders", "dlq.orders")
+	n := 0
+	for ; n < 30; n++ {
+		produce(t, cl, dead(n, nil))
+	}
+	o := Options{Client: opts, Topic: "dlq.orders", Rate: 15, Progress: func(int64, int64) {
+		produce(t, cl, dead(n, nil))
+		n++
+	}}
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Redriven != 30 || !r.Done {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.Rate, o.Progress = 0, nil
+	if r, err = Run(t.Context(), o); err != nil || r.Redriven != int64(n-30) {
+		t.Fatalf("then %+v, %v", r, err)
+	}
+	once(t, all(t, opts, "orders"), n)
+}
+
+// Letters that had too many hops come back once more are allowed.
+func TestRedriveMoreHops(t *testing.T) {
+	opts, cl := brokers(t, "orders", "dlq.orders")
+	produce(t, cl, dead(0, nil), dead(4, func(l *letter.Letter) { l.Source.Headers = hops(t, 3) }))
+	groups := make(map[string]bool)
+	for most, want := range map[int]int64{DefaultMaxHops: 1, 5: 2, 0: 2} {
+		r, err := Run(t.Context(), Options{Client: opts, Topic: "dlq.orders", MaxHops: most})
+		if err != nil || r.Redriven != want {
+			t.Errorf("--max-hops %d: %+v, %v", most, r, err)
+		}
+		groups[r.Group] = true
+	}
+	if len(groups) != 3 || !groups["ackproxy-redrive.dlq.orders"] {
+		t.Errorf("groups %v", groups)
+	}
+}
+
 // A later run of the same group ends an earlier one, so that no letter is redriven by both.
 func TestRedriveTwice(t *testing.T) {
 	opts, cl := brokers(t, "orders", "dlq.orders")
@@ -270,7 +344,10 @@ func TestFilter(t *testing.T) {
 	}
 	a, _ := ParseFilter([]string{"topic=x", "group=y"})
 	b, _ := ParseFilter([]string{"group=y", "topic=x", "topic=x"})
-	if a.String() != b.String() || groupOf(Options{Topic: "t", Filter: a}) != groupOf(Options{Topic: "t", Filter: b}) || groupOf(Options{Topic: "t"}) != "ackproxy-redrive.t" {
+	if filtered := groupOf(Options{Topic: "t", Filter: a, MaxHops: DefaultMaxHops}); filtered != "ackproxy-redrive.t.1e41ef21701d" {
+		t.Errorf("%s: positions of before would be lost", filtered)
+	}
+	if a.String() != b.String() || groupOf(Options{Topic: "t", Filter: a}) != groupOf(Options{Topic: "t", Filter: b}) || groupOf(Options{Topic: "t", MaxHops: DefaultMaxHops}) != "ackproxy-redrive.t" {
 		t.Errorf("%q and %q", a, b)
 	}
 }
