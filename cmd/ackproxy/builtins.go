@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/policy"
@@ -76,7 +77,7 @@ func checkDLQ(p *config.Policy, state string) error {
 	if err != nil {
 		return err
 	}
-	return c.CheckState(state)
+	return errors.Join(c.CheckState(state), c.CheckClients())
 }
 
 // openDLQ opens the dead-letter policy, which is its own observer.

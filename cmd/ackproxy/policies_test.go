@@ -57,6 +57,20 @@ func TestBuiltinProblems(t *testing.T) {
 	if r := inProcess(t, "run", "-c", file); r.status != 2 || r.err != want {
 		t.Errorf("status %d\n%s\nwant\n%s", r.status, r.err, want)
 	}
+	file = configFile(t, "policies:\n  - name: dead\n    builtin: dlq\n    config:\n      cluster: {bootstrap: [\"127.0.0.1:http\"], tls: {ca: /nowhere/ca.pem}}\n")
+	want = file + ":5:29: policies[0].config.cluster.bootstrap[0]: \"127.0.0.1:http\": the port \"http\" is out of range (write a port of 1 to 65535)\n"
+	if r := inProcess(t, "validate", "-c", file); r.status != 2 || r.out != want {
+		t.Errorf("status %d\n%s\nwant\n%s", r.status, r.out, want)
+	}
+	file = configFile(t, "policies:\n  - name: dead\n    builtin: dlq\n    config:\n      cluster: {bootstrap: [\"k:1\"], tls: {ca: /nowhere/ca.pem}}\n"+
+		"      source: {bootstrap: [\"k:1\"], sasl: {mechanism: PLAIN, username: u, password_file: /nowhere/p}}\n")
+	want = file + ":5:43: policies[0].config.cluster.tls.ca: the file cannot be read: open /nowhere/ca.pem: no such file or directory\n" +
+		file + ":6:74: policies[0].config.source.sasl.password_file: the file cannot be read: open /nowhere/p: no such file or directory\n"
+	for _, command := range []string{"validate", "run"} {
+		if r := inProcess(t, command, "-c", file); r.status != 2 || r.out+r.err != want {
+			t.Errorf("%s: status %d\n%s%s\nwant\n%s", command, r.status, r.out, r.err, want)
+		}
+	}
 	file = configFile(t, "policies: [{name: more, builtin: audit, config: {sinks: [{type: stdout}]}}]\n")
 	want = file + ":1:58: policies[0].config.sinks[0]: two sinks write to stdout (give each a place of its own)\n"
 	if r := inProcess(t, "validate", "-c", file); r.status != 2 || r.out != want {

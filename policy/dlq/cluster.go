@@ -5,10 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/ackproxy/ackproxy/policy"
 	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
@@ -65,8 +66,8 @@ func (c *Cluster) check(r *reader, path string) {
 		r.missing(settings.Join(path, "bootstrap"), "it lists brokers as host:port")
 	}
 	for i, address := range c.Bootstrap {
-		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			r.Add(fmt.Sprintf("%s[%d]", settings.Join(path, "bootstrap"), i), fmt.Sprintf("%q is not host:port", address), "")
+		if problem, hint := addressProblem(address); problem != "" {
+			r.Add(fmt.Sprintf("%s[%d]", settings.Join(path, "bootstrap"), i), problem, hint)
 		}
 	}
 	if c.TLS != nil && (c.TLS.Cert == "") != (c.TLS.Key == "") {
@@ -81,6 +82,18 @@ func (c *Cluster) check(r *reader, path string) {
 	}
 }
 
+// addressProblem is what is wrong with the address of a broker, and what to write instead; empty where nothing is.
+func addressProblem(address string) (problem, hint string) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return fmt.Sprintf("%q is not host:port", address), "write it as in kafka-1:9092 or [::1]:9092"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Sprintf("%q: the port %q is out of range", address, port), "write a port of 1 to 65535"
+	}
+	return "", ""
+}
+
 const (
 	dialTimeout  = 5 * time.Second
 	retryBackoff = 50 * time.Millisecond // the first; it doubles
@@ -88,7 +101,8 @@ const (
 	metadataAge  = 100 * time.Millisecond // the least between two looks: a topic that was just made is wanted soon
 )
 
-// Options are what every client of the cluster has.
+// Options are what every client of the cluster has. The error is a *policy.ConfigError, whose key is below the cluster's: a file that cannot be
+// read.
 func (c *Cluster) Options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Bootstrap...), kgo.ClientID("ackproxy-dlq"), kgo.DialTimeout(dialTimeout), kgo.MetadataMinAge(metadataAge),
@@ -113,23 +127,41 @@ func (c *Cluster) Options() ([]kgo.Opt, error) {
 func (t *TLS) config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
+		pem, err := readFile("tls.ca", t.CA)
 		if err != nil {
-			return nil, fmt.Errorf("tls.ca: %w", err)
+			return nil, err
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("tls.ca: there is no certificate in " + t.CA)
+			return nil, &policy.ConfigError{Key: "tls.ca", Problem: "there is no certificate in " + t.CA, Hint: "name a file in PEM"}
 		}
 	}
-	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("tls.cert: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	if t.Cert == "" {
+		return config, nil
 	}
+	cert, err := readFile("tls.cert", t.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readFile("tls.key", t.Key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, &policy.ConfigError{Key: "tls.cert", Problem: t.Cert + " and " + t.Key + ": " + err.Error(), Hint: "name a pair of files in PEM"}
+	}
+	config.Certificates = []tls.Certificate{pair}
 	return config, nil
+}
+
+// readFile reads the file that a key names.
+func readFile(key, path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &policy.ConfigError{Key: key, Problem: "the file cannot be read: " + err.Error()}
+	}
+	return b, nil
 }
 
 func (s *SASL) option() kgo.Opt {
@@ -151,9 +183,9 @@ func (s *SASL) option() kgo.Opt {
 
 // password reads the file; a line end behind the password is not part of it.
 func (s *SASL) password() (string, error) {
-	b, err := os.ReadFile(s.PasswordFile)
+	b, err := readFile("sasl.password_file", s.PasswordFile)
 	if err != nil {
-		return "", fmt.Errorf("sasl.password_file: %w", err)
+		return "", err
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

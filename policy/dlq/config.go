@@ -142,7 +142,7 @@ func (c *Config) fields(r *reader) map[string]field {
 		"unavailable":    r.choice(func(i int) { c.UnavailableFails = i == 1 }, "headers_only", "on_failure"),
 		"budget":         r.duration(&c.Budget, 10*time.Millisecond),
 		"max_letters":    r.integer(&c.MaxLetters, 1, 100000),
-		"memory":         r.size(&c.Memory, 1<<20, maxBytes),
+		"memory":         r.size(&c.Memory, 1<<20, 1<<40),
 		"max_record":     r.size(&c.MaxRecord, 64<<10, 512<<20),
 		"spool": func(path string, raw json.RawMessage) {
 			r.object(path, raw, map[string]field{"max_bytes": r.size(&c.SpoolBytes, 1<<20, maxBytes), "max_age": r.duration(&c.SpoolAge, time.Minute)})
@@ -254,7 +254,10 @@ func (c *Config) readReasons(r *reader) field {
 		if strings.HasPrefix(c.Reasons.Listen, "/") {
 			return
 		}
-		host, _, err := net.SplitHostPort(c.Reasons.Listen)
+		host, port, err := net.SplitHostPort(c.Reasons.Listen)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 			r.Add(settings.Join(path, "listen"), fmt.Sprintf("%q is neither a loopback address nor the path of a socket", c.Reasons.Listen),
 				"write 127.0.0.1:9465 or /run/ackproxy/reasons.sock")

@@ -1,11 +1,17 @@
 package dlq
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
 // check looks at what single keys cannot show.
@@ -48,6 +54,42 @@ func (c *Config) check(r *reader) {
 	if c.Infer && c.Source == nil && !slices.Contains(c.OnFailure, Spool) {
 		r.Add("infer", "needs a source, or a spool", "")
 	}
+}
+
+// CheckClients says what keeps the clients of the configured clusters from being made: files that cannot be read, above all. No broker is asked. What
+// is wrong is joined, each a *policy.ConfigError.
+func (c *Config) CheckClients() error {
+	var wrong []error
+	all := c.all()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		cluster := all[name]
+		small, alone, err := senderOptions(&cluster, c)
+		if err == nil {
+			err = cmp.Or(kgo.ValidateOpts(small...), kgo.ValidateOpts(alone...))
+		}
+		if err != nil {
+			wrong = append(wrong, below(clusterKey(name), err))
+		}
+	}
+	if c.Source != nil {
+		opts, err := c.Source.Options()
+		if err == nil {
+			err = kgo.ValidateOpts(opts...)
+		}
+		if err != nil {
+			wrong = append(wrong, below("source", err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// below is an error as one of a key, or of one that is below it.
+func below(key string, err error) error {
+	var mistake *policy.ConfigError
+	if errors.As(err, &mistake) {
+		return &policy.ConfigError{Key: settings.Join(key, mistake.Key), Problem: mistake.Problem, Hint: mistake.Hint}
+	}
+	return &policy.ConfigError{Key: key, Problem: err.Error()}
 }
 
 // CheckState says whether the policy can do with a state directory; empty is none. The error is a *policy.ConfigError.

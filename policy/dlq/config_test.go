@@ -57,9 +57,12 @@ func TestMistakes(t *testing.T) {
 		`{` + good + `, "topic": "dead.{topic}"}`: "topic",
 		`{` + good + `, "topic": "dlq.{x}"}`:      "topic",
 		`{` + good + `, "topic": "dlq.a b"}`:      "topic",
-		`{` + good + `, "rules": [{"topic": "x"}, {"topic": "dlq.x", "cluster": "no"}, {"match": {}}]}`:      "rules[0].topic; rules[1].cluster; rules[2]",
-		`{` + good + `, "on": [], "on_failure": ["withhold", "release", "spool", "release", "x"]}`:           "on_failure[4]; on_failure[0]; on_failure[3]; on",
-		`{` + good + `, "on_failure": ["spool"]}`:                                                            "on_failure",
+		`{` + good + `, "rules": [{"topic": "x"}, {"topic": "dlq.x", "cluster": "no"}, {"match": {}}]}`: "rules[0].topic; rules[1].cluster; rules[2]",
+		`{` + good + `, "on": [], "on_failure": ["withhold", "release", "spool", "release", "x"]}`:      "on_failure[4]; on_failure[0]; on_failure[3]; on",
+		`{` + good + `, "on_failure": ["spool"]}`:                                                       "on_failure",
+		`{"cluster": {"bootstrap": ["k:0", "k:65536", "k:http", "k:-1", "k:", ":9", "k:+9", "k:1"]}}`: "cluster.bootstrap[0]; cluster.bootstrap[1]; " +
+			"cluster.bootstrap[2]; cluster.bootstrap[3]; cluster.bootstrap[4]; cluster.bootstrap[5]; cluster.bootstrap[6]",
+		`{` + good + `, "memory": "1025GiB"}`:                                                                "memory",
 		`{` + good + `, "transactions": "abort"}`:                                                            "transactions",
 		`{` + good + `, "on_failure": []}`:                                                                   "on_failure",
 		`{` + good + `, "memory": "1MiB", "max_letters": 0}`:                                                 "max_letters; memory",
@@ -91,30 +94,55 @@ func mistaken(t *testing.T, err error) (keys []string) {
 	return keys
 }
 
-// TestNewFails names the key whose files are not there, and leaves nothing behind.
+// TestNewFails names the key whose files are not there, and leaves nothing behind. What New refuses for what is configured, CheckClients does.
 func TestNewFails(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	rubbish := filepath.Join(t.TempDir(), "rubbish")
 	if err := os.WriteFile(rubbish, []byte("rubbish"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const cluster = `{"cluster": {"bootstrap": ["k:1"]}, `
 	for config, key := range map[string]string{
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + missing +
-			`"}}}`: "cluster",
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "` + rubbish +
-			`"}}}`: "cluster",
-		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "` + rubbish + `", "key": "` + rubbish +
-			`"}}}`: "cluster",
-		`{"cluster": {"bootstrap": ["k:1"]}, "source": {"bootstrap": ["k:1"], "sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "` +
-			missing + `"}}}`: "source",
-		`{"cluster": {"bootstrap": ["k:1"]}, "reasons": {"listen": "` + missing +
-			`/x"}}`: "reasons.listen",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "MISSING"}}}`:                                                                 "cluster.tls.ca",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"ca": "RUBBISH"}}}`:                                                                 "cluster.tls.ca",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "RUBBISH", "key": "RUBBISH"}}}`:                                             "cluster.tls.cert",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "MISSING", "key": "RUBBISH"}}}`:                                             "cluster.tls.cert",
+		`{"cluster": {"bootstrap": ["k:1"], "tls": {"cert": "RUBBISH", "key": "MISSING"}}}`:                                             "cluster.tls.key",
+		cluster + `"clusters": {"east": {"bootstrap": ["k:1"], "tls": {"ca": "MISSING"}}}}`:                                             "clusters.east.tls.ca",
+		cluster + `"source": {"bootstrap": ["k:1"], "sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "MISSING"}}}`:      "source.sasl.password_file",
+		cluster + `"source": {"bootstrap": ["k:1"], "tls": {"ca": "RUBBISH"}}}`:                                                         "source.tls.ca",
+		cluster + `"clusters": {"a": {"bootstrap": ["k:1"], "sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "DIR"}}}}`: "clusters.a.sasl.password_file",
 	} {
+		config = strings.NewReplacer("MISSING", missing, "RUBBISH", rubbish, "DIR", filepath.Dir(missing)).Replace(config)
 		_, err := New(t.Context(), "dlq", []byte(config), Deps{StateDir: t.TempDir()})
 		var mistake *policy.ConfigError
 		if !errors.As(err, &mistake) || mistake.Key != key {
 			t.Errorf("%s: %v", config, err)
 		}
+		c, err := Parse([]byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mistaken(t, c.CheckClients()); len(got) != 1 || got[0] != key {
+			t.Errorf("%s: mistakes in %q", config, got)
+		}
+	}
+	_, err := New(t.Context(), "dlq", []byte(cluster+`"reasons": {"listen": "`+missing+`/x"}}`), Deps{StateDir: t.TempDir()})
+	var mistake *policy.ConfigError
+	if !errors.As(err, &mistake) || mistake.Key != "reasons.listen" {
+		t.Error(err)
+	}
+}
+
+// What Parse takes, a client can be made of.
+func TestLargest(t *testing.T) {
+	config := []byte(`{"cluster": {"bootstrap": ["k:1"]}, "on_failure": ["withhold"], "memory": "1024GiB", "max_record": "512MiB"}`)
+	p, err := New(t.Context(), "dlq", config, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -53,11 +53,11 @@ func (c *Config) named(cluster string) map[string]string {
 func checkCluster(ctx context.Context, key string, c *Cluster, topics map[string]string, made bool) (wrong []error) {
 	opts, err := c.Options()
 	if err != nil {
-		return []error{&policy.ConfigError{Key: key, Problem: err.Error()}}
+		return []error{below(key, err)}
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
-		return []error{&policy.ConfigError{Key: key, Problem: err.Error()}}
+		return []error{below(key, err)}
 	}
 	defer client.Close()
 	if err := client.Ping(ctx); err != nil {

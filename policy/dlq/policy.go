@@ -93,12 +93,12 @@ func (p *Policy) open() (err error) {
 	for name, cluster := range c.all() {
 		if p.senders[name], err = newSender(&cluster, c); err != nil {
 			delete(p.senders, name)
-			return &policy.ConfigError{Key: clusterKey(name), Problem: err.Error()}
+			return below(clusterKey(name), err)
 		}
 	}
 	if c.Source != nil {
 		if p.source, err = newSource(c.Source, c.beside()); err != nil {
-			return &policy.ConfigError{Key: "source", Problem: err.Error()}
+			return below("source", err)
 		}
 	}
 	p.groups, p.brakes, p.last = newGroups(p), newBreakers(p), newLastDeliveries(p)

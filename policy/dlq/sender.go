@@ -23,6 +23,7 @@ const (
 	topicsMade   = 1024     // names of topics that are remembered as made
 	maxBuffered  = 100_000
 	maxRequest   = 8 << 20          // bytes of a request with many small letters: what is sent is there twice
+	maxWrite     = 1 << 30          // the largest request that the client can be told of
 	writeTimeout = 10 * time.Second // a broker's own limit for a produce request
 )
 
@@ -39,26 +40,36 @@ type sender struct {
 }
 
 func newSender(c *Cluster, cfg *Config) (*sender, error) {
-	opts, err := c.Options()
+	small, alone, err := senderOptions(c, cfg)
 	if err != nil {
 		return nil, err
+	}
+	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
+	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
+	if s.small, err = newProducer(small...); err != nil {
+		return nil, err
+	}
+	if s.alone, err = newProducer(alone...); err != nil {
+		s.small.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// senderOptions are those of a sender's two clients.
+func senderOptions(c *Cluster, cfg *Config) (small, alone []kgo.Opt, err error) {
+	opts, err := c.Options()
+	if err != nil {
+		return nil, nil, err
 	}
 	opts = append(opts, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.AllowIdempotentProduceCancellation(), kgo.ProduceRequestTimeout(writeTimeout),
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(sourcePartition)), kgo.MaxBufferedRecords(maxBuffered),
 		kgo.MaxBufferedBytes(int(cfg.Memory+cfg.beside()+batchRoom)), kgo.ProducerLinger(0))
 	largest := int32(cfg.MaxRecord + batchRoom)
-	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
-	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
-	if s.small, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch), kgo.BrokerMaxWriteBytes(maxRequest))...); err != nil {
-		return nil, err
-	}
-	s.alone, err = newProducer(append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, 2*largest)),
-		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))...)
-	if err != nil {
-		s.small.close()
-		return nil, err
-	}
-	return s, nil
+	small = append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch), kgo.BrokerMaxWriteBytes(maxRequest))
+	alone = append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(min(max(100<<20, 2*largest), maxWrite)),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))
+	return small, alone, nil
 }
 
 // sourcePartition spreads letters as brokers do: by the source's partition modulo the target's number of partitions.
