@@ -14,6 +14,7 @@ import (
 // builtin is a policy of ackproxy's own. One whose open is nil is not built yet.
 type builtin struct {
 	check   func(p *config.Policy, state string) error // *policy.ConfigError, joined; starts nothing
+	warn    func(p *config.Policy, c *config.Config) error
 	decides bool
 	failure config.OnFailure // where the configuration says nothing; empty: forward
 	open    func(a *app, name string, config []byte) (opened, error)
@@ -30,7 +31,7 @@ type opened struct {
 var builtins = map[string]builtin{
 	"audit":     {check: checkAudit, open: openAudit},
 	"chaos":     {decides: true},
-	"dlq":       {check: checkDLQ, decides: true, failure: config.OnFailureRespond, open: openDLQ},
+	"dlq":       {check: checkDLQ, warn: warnDLQ, decides: true, failure: config.OnFailureRespond, open: openDLQ},
 	"endpoints": {check: checkEndpoints, open: openEndpoints},
 }
 
@@ -38,7 +39,7 @@ var builtins = map[string]builtin{
 func checks() map[string]config.Builtin {
 	all := map[string]config.Builtin{}
 	for name, b := range builtins {
-		all[name] = config.Builtin{Check: b.check, Decides: b.decides}
+		all[name] = config.Builtin{Check: b.check, Warn: b.warn, Decides: b.decides}
 	}
 	return all
 }
@@ -78,6 +79,16 @@ func checkDLQ(p *config.Policy, state string) error {
 		return err
 	}
 	return errors.Join(c.CheckState(state), c.CheckClients())
+}
+
+// warnDLQ points out that no dead letter would have a payload.
+func warnDLQ(p *config.Policy, c *config.Config) error {
+	parsed, err := dlq.Parse(p.Config)
+	if err != nil || parsed.Source != nil || c.Protocol.KeepRecords > 0 {
+		return err
+	}
+	return &policy.ConfigError{Problem: "protocol.keep_records is 0 and there is no source: every dead letter will be without its payload",
+		Hint: "set keep_records, or name the source"}
 }
 
 // openDLQ opens the dead-letter policy, which is its own observer.

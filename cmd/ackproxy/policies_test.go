@@ -78,6 +78,25 @@ func TestBuiltinProblems(t *testing.T) {
 	}
 }
 
+// A policy that can write headers only is pointed out.
+func TestNoPayloads(t *testing.T) {
+	const warning = "policies[0].config: protocol.keep_records is 0 and there is no source: every dead letter will be without its payload " +
+		"(set keep_records, or name the source)\n"
+	for source, want := range map[string]string{"": warning, ", source: {bootstrap: [\"k:1\"]}": ""} {
+		file := configFile(t, "protocol: {keep_records: 0}\npolicies: [{name: dead, builtin: dlq, config: {cluster: {bootstrap: [\"k:1\"]}"+source+"}}]\n")
+		if want != "" {
+			want = "warning: " + file + ":2:47: " + want
+		}
+		if r := inProcess(t, "validate", "-c", file); r.status != 0 || r.err != want || r.out != file+": ok\n" {
+			t.Errorf("status %d, %s%s", r.status, r.out, r.err)
+		}
+	}
+	file := configFile(t, "policies: [{name: dead, builtin: dlq, config: {cluster: {bootstrap: [\"k:1\"]}}}]\n")
+	if r := inProcess(t, "validate", "-c", file); r.status != 0 || r.err != "" {
+		t.Errorf("status %d, %s%s", r.status, r.out, r.err)
+	}
+}
+
 // Clients are told what the first rule for them says, in process and in a plugin; what is not mapped by any policy stays as it is.
 func TestEndpointPolicies(t *testing.T) {
 	broker := cluster(t)

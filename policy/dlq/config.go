@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"regexp"
 	"strings"
 	"time"
 
@@ -62,6 +61,8 @@ type Config struct {
 	Redeadletter bool // also records that are dead letters already, from a dead-letter topic
 	Infer        bool // write letters of last deliveries whose lock ran out
 
+	standDownSet bool // StandDown is what the configuration says, and not the default
+
 	DeliveryLimit int           // of groups whose own is not known
 	Lock          time.Duration // as well
 	Reasons       *Reasons
@@ -69,8 +70,8 @@ type Config struct {
 
 // Rule is another target for some dead letters.
 type Rule struct {
-	Group, Topic, Principal *regexp.Regexp // nil matches all
-	Target, Cluster         string         // empty: as without the rule
+	Group, Topic, Principal *Pattern // nil matches all
+	Target, Cluster         string   // empty: as without the rule
 }
 
 // Create says how target topics that do not exist are made.
@@ -148,7 +149,7 @@ func (c *Config) fields(r *reader) map[string]field {
 			r.object(path, raw, map[string]field{"max_bytes": r.size(&c.SpoolBytes, 1<<20, maxBytes), "max_age": r.duration(&c.SpoolAge, time.Minute)})
 		},
 		"breaker":      c.readBreaker(r),
-		"stand_down":   r.choice(func(i int) { c.StandDown = i == 0 }, "when_effective", "never"),
+		"stand_down":   r.choice(func(i int) { c.StandDown, c.standDownSet = i == 0, i == 0 }, "when_effective", "never"),
 		"redeadletter": r.boolean(&c.Redeadletter),
 		"infer":        r.boolean(&c.Infer),
 		"group": func(path string, raw json.RawMessage) {
@@ -192,15 +193,14 @@ func (c *Config) readRules(r *reader) field {
 	}
 }
 
-// glob reads a pattern in which * stands for any text and ? for any one character.
-func (r *reader) glob(into **regexp.Regexp) field {
+// glob reads a pattern.
+func (r *reader) glob(into **Pattern) field {
 	return func(path string, raw json.RawMessage) {
 		var s string
 		if !r.decode(path, raw, &s, "a text") {
 			return
 		}
-		quoted := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(s))
-		compiled, err := regexp.Compile(`(?s)^` + quoted + `$`)
+		compiled, err := newPattern(s)
 		if err != nil {
 			r.Add(path, fmt.Sprintf("%q is not a pattern", s), "")
 			return

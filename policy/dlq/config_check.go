@@ -31,6 +31,7 @@ func (c *Config) check(r *reader) {
 		if rule.Target == "" && rule.Cluster == "" {
 			r.Add(path, "the rule changes nothing", "give it a topic, a cluster, or both")
 		}
+		c.checkShadowed(r, i)
 	}
 	if len(c.OnFailure) == 0 {
 		r.Add("on_failure", "nothing would be done", "write one of "+strings.Join(choiceNames, ", "))
@@ -51,8 +52,27 @@ func (c *Config) check(r *reader) {
 	if c.Memory < c.MaxRecord {
 		r.Add("memory", "less than max_record", "a letter has to fit")
 	}
+	if c.standDownSet && c.Source == nil {
+		r.Add("stand_down", "the broker's own dead-letter queue cannot be seen without a source", "name the source, or leave the key out")
+	}
 	if c.Infer && c.Source == nil && !slices.Contains(c.OnFailure, Spool) {
 		r.Add("infer", "needs a source, or a spool", "")
+	}
+}
+
+// checkShadowed refuses a rule that an earlier one leaves nothing for.
+func (c *Config) checkShadowed(r *reader, i int) {
+	path := fmt.Sprintf("rules[%d]", i)
+	for j := range c.Rules[:i] {
+		if !c.Rules[j].covers(&c.Rules[i]) {
+			continue
+		}
+		whom := "matches all that it does"
+		if c.Rules[j].everyone() {
+			whom = "is for everyone"
+		}
+		r.Add(path, fmt.Sprintf("the rule is never used: rules[%d] %s", j, whom), "put it before that one")
+		return
 	}
 }
 

@@ -57,9 +57,9 @@ func TestMistakes(t *testing.T) {
 		`{` + good + `, "topic": "dead.{topic}"}`: "topic",
 		`{` + good + `, "topic": "dlq.{x}"}`:      "topic",
 		`{` + good + `, "topic": "dlq.a b"}`:      "topic",
-		`{` + good + `, "rules": [{"topic": "x"}, {"topic": "dlq.x", "cluster": "no"}, {"match": {}}]}`: "rules[0].topic; rules[1].cluster; rules[2]",
-		`{` + good + `, "on": [], "on_failure": ["withhold", "release", "spool", "release", "x"]}`:      "on_failure[4]; on_failure[0]; on_failure[3]; on",
-		`{` + good + `, "on_failure": ["spool"]}`:                                                       "on_failure",
+		`{` + good + `, "rules": [{"match": {"topic": "a"}, "topic": "x"}, {"match": {"topic": "b"}, "topic": "dlq.x", "cluster": "no"}, {"match": {}}]}`: "rules[0].topic; rules[1].cluster; rules[2]",
+		`{` + good + `, "on": [], "on_failure": ["withhold", "release", "spool", "release", "x"]}`:                                                        "on_failure[4]; on_failure[0]; on_failure[3]; on",
+		`{` + good + `, "on_failure": ["spool"]}`: "on_failure",
 		`{"cluster": {"bootstrap": ["k:0", "k:65536", "k:http", "k:-1", "k:", ":9", "k:+9", "k:1"]}}`: "cluster.bootstrap[0]; cluster.bootstrap[1]; " +
 			"cluster.bootstrap[2]; cluster.bootstrap[3]; cluster.bootstrap[4]; cluster.bootstrap[5]; cluster.bootstrap[6]",
 		`{` + good + `, "memory": "1025GiB"}`:                                                                "memory",
@@ -131,6 +131,37 @@ func TestNewFails(t *testing.T) {
 	var mistake *policy.ConfigError
 	if !errors.As(err, &mistake) || mistake.Key != "reasons.listen" {
 		t.Error(err)
+	}
+}
+
+// TestShadowed says which rule leaves nothing for a later one.
+func TestShadowed(t *testing.T) {
+	for _, c := range []struct{ earlier, later, says string }{
+		{``, `"topic": "a"`, "is for everyone"},
+		{`"topic": "*", "group": "**"`, `"topic": "a"`, "is for everyone"},
+		{`"topic": "*"`, ``, "is for everyone"},
+		{`"topic": "pay.*"`, `"topic": "pay.eu"`, "matches all that it does"},
+		{`"topic": "pay.*"`, `"topic": "pay.?u-*", "group": "g"`, "matches all that it does"},
+		{`"topic": "pay.?"`, `"topic": "pay.?"`, "matches all that it does"},
+		{`"topic": "pay.?"`, `"topic": "pay.x"`, "matches all that it does"},
+		{`"topic": "pay.?"`, `"topic": "pay.*"`, ""},
+		{`"topic": "?"`, ``, ""},
+		{`"topic": "pay.*", "group": "g"`, `"topic": "pay.eu"`, ""},
+		{`"topic": "pay.*", "principal": "User:*"`, `"topic": "pay.eu", "principal": "*"`, ""},
+		{`"topic": "pay.eu"`, `"topic": "pay.*"`, ""},
+		{`"topic": "pay.eu"`, `"topic": "payxeu"`, ""},
+		{`"topic": ""`, ``, ""},
+	} {
+		config := `{"cluster": {"bootstrap": ["k:1"]}, "rules": [{"match": {` + c.earlier + `}, "topic": "dlq.a"}, {"match": {` + c.later + `}, "topic": "dlq.b"}]}`
+		_, err := Parse([]byte(config))
+		var mistake *policy.ConfigError
+		switch {
+		case c.says == "" && err != nil:
+			t.Errorf("%s: %v", config, err)
+		case c.says != "" && (!errors.As(err, &mistake) || *mistake != policy.ConfigError{Key: "rules[1]", Problem: "the rule is never used: rules[0] " + c.says,
+			Hint: "put it before that one"}):
+			t.Errorf("%s: %v", config, err)
+		}
 	}
 }
 

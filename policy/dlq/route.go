@@ -3,7 +3,6 @@ package dlq
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
@@ -44,11 +43,7 @@ func legal(c rune) rune {
 }
 
 func (r *Rule) matches(l *letter.Letter) bool {
-	return matches(r.Group, l.Group) && matches(r.Topic, l.Topic) && matches(r.Principal, l.Principal)
-}
-
-func matches(pattern *regexp.Regexp, text string) bool {
-	return pattern == nil || pattern.MatchString(text)
+	return r.Group.MatchString(l.Group) && r.Topic.MatchString(l.Topic) && r.Principal.MatchString(l.Principal)
 }
 
 // again says whether the record is a dead letter of ours already, rejected from a dead-letter topic. It is not dead-lettered once more, unless

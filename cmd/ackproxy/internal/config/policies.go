@@ -16,6 +16,9 @@ type Builtin struct {
 	// Check says what is wrong with the configuration of a policy, in JSON, that has its state in a directory (empty: in none), without
 	// starting anything: *policy.ConfigError, joined. Nil: not built yet.
 	Check func(p *Policy, state string) error
+	// Warn says of a policy whose configuration is right what it will not be able to do as the rest of the configuration is: *policy.ConfigError,
+	// joined. Nil: nothing.
+	Warn func(p *Policy, c *Config) error
 	// Decides says whether it is asked about requests, and so may fail at it.
 	Decides bool
 }
@@ -56,7 +59,7 @@ func (l *loader) checkPolicies() {
 		case p.Builtin != "" && plugin:
 			add("plugin", "the policy is a built-in one and a plugin", "keep one of them")
 		case p.Builtin != "":
-			l.checkBuiltin(p, add, l.failed(policyPath(i, "config")))
+			l.checkBuiltin(i, p, add, l.failed(policyPath(i, "config")))
 		case l.failed(policyPath(i, "plugin")):
 		case p.Plugin.Path == "":
 			add("plugin", "the policy has neither a plugin nor a built-in one", "write plugin: {path: /opt/policy, sha256: …}")
@@ -72,7 +75,7 @@ func (l *loader) checkPolicies() {
 	}
 }
 
-func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), unread bool) {
+func (l *loader) checkBuiltin(i int, p Policy, add func(field, problem, hint string), unread bool) {
 	names := slices.Sorted(maps.Keys(l.builtins))
 	b, ok := l.builtins[p.Builtin]
 	switch {
@@ -94,13 +97,25 @@ func (l *loader) checkBuiltin(p Policy, add func(field, problem, hint string), u
 	if unread {
 		return
 	}
-	for _, err := range Mistakes(b.Check(&p, l.config.State.Dir)) {
-		key := "config"
-		if err.Key != "" {
-			key += "." + err.Key
-		}
-		add(key, err.Problem, err.Hint)
+	wrong := Mistakes(b.Check(&p, l.config.State.Dir))
+	for _, err := range wrong {
+		add(configKey(err.Key), err.Problem, err.Hint)
 	}
+	if b.Warn == nil || len(wrong) > 0 {
+		return
+	}
+	for _, err := range Mistakes(b.Warn(&p, l.config)) {
+		path := policyPath(i, configKey(err.Key))
+		l.report.Warnings = append(l.report.Warnings, l.around(path).problem(path, err.Problem, err.Hint))
+	}
+}
+
+// configKey is the path of a key of a policy's configuration, below the policy.
+func configKey(key string) string {
+	if key == "" {
+		return "config"
+	}
+	return "config." + key
 }
 
 // Mistakes takes joined errors apart.
