@@ -1,7 +1,9 @@
 package dlq
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -296,6 +298,50 @@ func TestFullSpool(t *testing.T) {
 	until(t, "the spool is empty", func() bool { return len(r.spool()) == 0 })
 	if v := r.decide(r.request(5, reject(2, 2))); v.Reason != "dead letters: 1 produced" {
 		t.Errorf("the third: verdict %+v", v)
+	}
+}
+
+// TestRefused sets aside what the topic will not take: nothing waits for it, and whoever has made the topic take it can put it back, as the
+// documentation says.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	further := map[string]any{"too_large": "on_failure", "on_failure": []string{"spool", "withhold"}, "budget": "50ms"}
+	r.start(further)
+	r.keep(3)
+	r.decide(r.request(5, reject(0, 1)))
+	small := r.down(kerr.MessageTooLarge)
+	up()
+	aside := func(n int) func() bool {
+		return func() bool {
+			got, _ := r.policy.aside()
+			return got == n && !r.policy.backlog(&letter.Record{Topic: "dlq.orders"})
+		}
+	}
+	until(t, "two are set aside", aside(2))
+	if bytes, age := r.policy.spooled(); bytes == 0 || age != 0 {
+		t.Errorf("%d bytes wait, for %v", bytes, age)
+	}
+	small()
+	if v := r.decide(r.request(5, reject(2, 2))); v.Reason != "dead letters: 1 produced" {
+		t.Errorf("verdict %+v", v)
+	}
+	if err := r.policy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	own, set := filepath.Join(SpoolDir(r.state, "dlq"), "q-@dlq.orders"), filepath.Join(SpoolDir(r.state, "dlq"), "q-@dlq.orders%21refused")
+	if left, err := filepath.Glob(own + "/*.spool"); err != nil || len(left) > 0 {
+		t.Fatalf("%v wait: %v", left, err)
+	}
+	if err := errors.Join(os.RemoveAll(own), os.Rename(set, own)); err != nil {
+		t.Fatal(err)
+	}
+	r.start(further)
+	until(t, "none is set aside", aside(0))
+	got := r.distinct("dlq.orders", 3)
+	slices.Sort(got)
+	if want := r.ids(0, 1, 2); !slices.Equal(got, want) {
+		t.Errorf("dead letters %v instead of %v", got, want)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s has %d series for two policies", f.GetName(), n)
 		}
 	}
-	for _, want := range []string{"offsets_total", "spool_bytes", "spool_usable", "lost_without_dlq_total", "breakers_open"} {
+	for _, want := range []string{"offsets_total", "spool_bytes", "spool_refused", "spool_refused_bytes", "spool_usable", "lost_without_dlq_total", "breakers_open"} {
 		if !slices.Contains(names, "ackproxy_dlq_"+want) {
 			t.Errorf("no %s in %v", want, names)
 		}

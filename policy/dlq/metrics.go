@@ -66,7 +66,10 @@ func newMetrics(p *Policy) *metrics {
 			func() float64 { return float64(p.transactions.bytes()) }),
 		gauge("memory_bytes", "Bytes of dead letters that are being produced or spooled.", func() float64 { return float64(p.room.used()) }),
 		gauge("spool_bytes", "Bytes that wait in the spool.", func() float64 { bytes, _ := p.spooled(); return float64(bytes) }),
-		gauge("spool_age_seconds", "Age of the oldest dead letter in the spool.", func() float64 { _, age := p.spooled(); return age.Seconds() }),
+		gauge("spool_age_seconds", "Age of the oldest dead letter in the spool that its topic may take yet.",
+			func() float64 { _, age := p.spooled(); return age.Seconds() }),
+		gauge("spool_refused", "Dead letters in the spool that no topic will take.", func() float64 { n, _ := p.aside(); return float64(n) }),
+		gauge("spool_refused_bytes", "Bytes of the spool that these have.", func() float64 { _, bytes := p.aside(); return float64(bytes) }),
 		gauge("spool_usable", "1 while the spool is open.", func() float64 { return flag(p.spoolOpen()) }),
 		gauge("breakers_open", "Groups whose breaker is open.", func() float64 { return float64(p.brakes.opened()) })}
 	return m

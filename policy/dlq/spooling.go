@@ -71,7 +71,7 @@ func (p *Policy) openSpool() {
 
 func (p *Policy) tryOpen() error {
 	s, err := spool.Open(SpoolDir(p.deps.StateDir, p.name),
-		spool.Options{MaxBytes: p.config.SpoolBytes, MaxAge: p.config.SpoolAge, Now: p.deps.Now})
+		spool.Options{MaxBytes: p.config.SpoolBytes, MaxAge: p.config.SpoolAge, Now: p.deps.Now, Aside: refusedQueue})
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,13 @@ func (p *Policy) spoolOpen() bool { return p.opened() != nil }
 func (p *Policy) spooled() (bytes int64, oldest time.Duration) {
 	if s := p.opened(); s != nil {
 		return s.Size()
+	}
+	return 0, 0
+}
+
+func (p *Policy) aside() (letters int, bytes int64) {
+	if s := p.opened(); s != nil {
+		return s.Aside()
 	}
 	return 0, 0
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -50,6 +51,10 @@ type batch struct {
 
 // Name is the queue's.
 func (q *Queue) Name() string { return q.name }
+
+func (q *Queue) aside() bool {
+	return q.store.options.Aside != "" && strings.HasSuffix(q.name, q.store.options.Aside)
+}
 
 // Waiting is how many entries are to be delivered.
 func (q *Queue) Waiting() int {
@@ -113,7 +118,7 @@ func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
 		}
 		size += frames[i].size
 	}
-	if err := q.store.reserve(size); err != nil {
+	if err := q.store.reserve(size, !q.aside()); err != nil {
 		return nil, err
 	}
 	q.mu.Lock()
@@ -123,7 +128,7 @@ func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
 	case q.closed:
 		q.store.free(size)
 		return nil, ErrClosed
-	case limit > 0 && q.age() > limit:
+	case limit > 0 && q.age() > limit && !q.aside():
 		q.store.free(size)
 		return nil, ErrAge
 	case q.pending == nil:

@@ -30,6 +30,9 @@ type Options struct {
 	MaxAge       time.Duration    // of the oldest entry of a queue: one that has waited longer refuses more; 0 is no bound
 	SegmentBytes int64            // a segment is closed when it has as many; 0 stands for 16 MiB
 	Now          func() time.Time // nil is time.Now
+	// Aside ends the names of queues whose entries wait for somebody to look at them, and not for a place: they were in another queue before, and
+	// no bound keeps them from getting here. Empty: there are none.
+	Aside string
 }
 
 // Errors of Append. The entry is then not kept, or may be: nothing is lost, but something may be delivered that was refused.
@@ -175,24 +178,39 @@ func (s *Store) Waiting(name string) bool {
 	return q != nil && q.Waiting() > 0
 }
 
-// Size is how many bytes the spool has on disk, and how long its oldest entry has waited.
+// Aside is how many entries are set aside, and how many bytes of the spool they have.
+func (s *Store) Aside() (entries int, bytes int64) {
+	for _, q := range s.Queues() {
+		if !q.aside() {
+			continue
+		}
+		q.mu.Lock()
+		entries, bytes = entries+q.waiting, bytes+q.size()
+		q.mu.Unlock()
+	}
+	return entries, bytes
+}
+
+// Size is how many bytes the spool has on disk, and how long its oldest entry has waited that is not set aside.
 func (s *Store) Size() (bytes int64, oldest time.Duration) {
 	for _, q := range s.Queues() {
-		oldest = max(oldest, q.Age())
+		if !q.aside() {
+			oldest = max(oldest, q.Age())
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes, oldest
 }
 
-// reserve makes sure that n more bytes are allowed.
-func (s *Store) reserve(n int64) error {
+// reserve makes sure that n more bytes are allowed, which they always are where there is no bound.
+func (s *Store) reserve(n int64, bound bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return ErrClosed
-	case s.bytes+n > s.options.MaxBytes:
+	case bound && s.bytes+n > s.options.MaxBytes:
 		return ErrFull
 	}
 	s.bytes += n

@@ -213,6 +213,34 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestAside: what is set aside is bound by nothing, and no place waits for it. It has its room of the rest, also after a restart.
+func TestAside(t *testing.T) {
+	now, dir := time.Now(), t.TempDir()
+	o := Options{MaxBytes: 100, MaxAge: time.Minute, Now: func() time.Time { return now }, Aside: "!no"}
+	s := open(t, dir, o)
+	appendAll(t, queue(t, s, "q!no"), string(make([]byte, 60)))
+	now = now.Add(2 * time.Minute)
+	appendAll(t, queue(t, s, "q!no"), string(make([]byte, 60)))
+	check := func() {
+		t.Helper()
+		if n, age := s.Size(); n != 2*(60+frameHead+timeSize) || age != 0 {
+			t.Errorf("%d bytes of age %v", n, age)
+		}
+		if n, bytes := s.Aside(); n != 2 || bytes != 2*(60+frameHead+timeSize) {
+			t.Errorf("%d entries, %d bytes are set aside", n, bytes)
+		}
+		if err := queue(t, s, "q").Append(t.Context(), nil); !errors.Is(err, ErrFull) {
+			t.Errorf("there is room: %v", err)
+		}
+	}
+	check()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, o)
+	check()
+}
+
 // TestDiskFails has the segment's file fail, and then work again.
 func TestDiskFails(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
