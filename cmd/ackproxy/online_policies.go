@@ -15,6 +15,7 @@ import (
 type policyReport struct {
 	Policy   string   `json:"policy"`
 	Problems []string `json:"problems"`
+	Notes    []string `json:"notes,omitempty"` // what could not be checked
 }
 
 // policyTime bounds how long the clusters of one policy are asked.
@@ -28,13 +29,17 @@ func askPolicies(ctx context.Context, c config.Config) (all []policyReport) {
 		}
 		r := policyReport{Policy: p.Name, Problems: []string{}}
 		parsed, err := dlq.Parse(p.Config)
+		var notes []error
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, policyTime)
-			err = parsed.Check(limited)
+			notes, err = parsed.Check(limited)
 			cancel()
 		}
 		for _, m := range config.Mistakes(err) {
 			r.Problems = append(r.Problems, fmt.Sprintf("policies[%d].config.%v", i, m))
+		}
+		for _, n := range notes {
+			r.Notes = append(r.Notes, fmt.Sprintf("policies[%d].config.%v", i, n))
 		}
 		slices.Sort(r.Problems)
 		all = append(all, r)
@@ -45,9 +50,12 @@ func askPolicies(ctx context.Context, c config.Config) (all []policyReport) {
 func (r *policyReport) print(w io.Writer) {
 	if len(r.Problems) == 0 {
 		fmt.Fprintf(w, "policy %s: its clusters can be reached\n", r.Policy)
-		return
+	} else {
+		fmt.Fprintf(w, "policy %s:\n", r.Policy)
 	}
-	fmt.Fprintf(w, "policy %s:\n", r.Policy)
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "  note: %s\n", n)
+	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "  problem: %s\n", p)
 	}

@@ -129,6 +129,7 @@ func TestValidateOnlineDLQ(t *testing.T) {
 		status          int
 	}{
 		"well":      {"dlq.all", on, "policy dead: its clusters can be reached\n", 0},
+		"template":  {"\"dlq.x.{topic}\"", on, "policy dead: its clusters can be reached\n  note: policies[1].config.topic: dlq.x.{topic}: not checked whether", 0},
 		"no topic":  {"dlq.missing", on, "policy dead:\n  problem: policies[1].config.topic: dlq.missing: UNKNOWN_TOPIC_OR_PARTITION", 1},
 		"no broker": {"dlq.all", hangsUp(t), "policy dead:\n  problem: policies[1].config.cluster: no broker can be reached: ", 1},
 	} {
