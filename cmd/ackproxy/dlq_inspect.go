@@ -34,7 +34,10 @@ payload, with the age of the oldest and the newest. With --letters each is print
 
 With -c the policy's spool is read as well, where it is on this machine: letters that could not be produced yet, and "refused" ones, which no topic
 will take. They are shown also when no broker answers; the exit status is 1 then. --spool DIR reads that of another state directory, STATE/dlq-NAME,
-and without -c and --bootstrap nothing else. A running proxy is not disturbed.
+and without -c and --bootstrap nothing else. A running proxy is not disturbed. Of what the configuration names only the credentials of the cluster
+have to be on this machine.
+
+Exit status: 0 all was read, also where there is no dead-letter topic yet; 1 something could not be read; 2 the call or the configuration is wrong.
 
 Letters of other tools are counted as well, as far as their headers can be read: a broker's (KIP-1191), Spring Kafka's, Kafka Connect's.
 ` + filterHelp,
@@ -82,6 +85,7 @@ type inspection struct {
 	letters bool
 	topics  []string // those that are meant; none: all
 	cluster string   // as well, of the letters in a spool
+	none    string   // why there is no topic to read
 	sums    redrive.Summary
 	err     error // of writing
 }
@@ -136,6 +140,10 @@ func (i *inspection) produced(at dlqPlace) (err error) {
 	if len(i.topics) == 0 {
 		if i.topics, err = deadLetterTopics(ctx, at); err != nil {
 			return interrupted(err, "")
+		}
+		if len(i.topics) == 0 {
+			i.none = fmt.Sprintf("there is no topic yet whose name begins with %q, or none that may be seen", at.prefix)
+			return nil
 		}
 	}
 	count := newCounter(i.cmd, "records read:")
@@ -204,6 +212,8 @@ func (i *inspection) print(all bool) error {
 	switch {
 	case len(rows) > 0:
 		table(out, rows)
+	case all && i.none != "":
+		fmt.Fprintf(out, "no dead letters: %s\n", i.none)
 	case all:
 		fmt.Fprintf(out, "no dead letters in %s\n", cmp.Or(strings.Join(i.topics, ", "), "the spool"))
 	}

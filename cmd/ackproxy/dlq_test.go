@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +69,50 @@ func TestDLQInspect(t *testing.T) {
 		t.Errorf("%d: %s%s", r.status, r.out, r.err)
 	}
 	if r = inProcess(t, "dlq", "inspect", "--bootstrap", at, "--topic", "dlq.nothing"); r.status != 1 || !strings.Contains(r.err, "dlq.nothing") {
+		t.Errorf("%d: %s%s", r.status, r.out, r.err)
+	}
+}
+
+// Before the first letter there is no dead-letter topic: that is no outage.
+func TestDLQInspectNothing(t *testing.T) {
+	at := cluster(t, kfake.SeedTopics(1, "orders"))
+	want := "no dead letters: there is no topic yet whose name begins with \"dlq.\", or none that may be seen\n"
+	if r := inProcess(t, "dlq", "inspect", "--bootstrap", at); r.status != 0 || r.out != want || r.err != "" {
+		t.Errorf("%d: %s%s", r.status, r.out, r.err)
+	}
+	if r := inProcess(t, "dlq", "inspect", "--bootstrap", at, "-o", "json"); r.status != 0 || r.out+r.err != "" {
+		t.Errorf("%d: %s%s", r.status, r.out, r.err)
+	}
+	file := dlqConfig(t, at, withSpool(t))
+	if r := inProcess(t, "dlq", "inspect", "-c", file); r.status != 0 || !strings.Contains(r.out, "spool (refused)") || strings.Contains(r.out, "no topic") {
+		t.Errorf("%d: %s%s", r.status, r.out, r.err)
+	}
+}
+
+// Letters can be looked at where neither the plugins of the configuration are nor the credentials of its other clusters.
+func TestDLQElsewhere(t *testing.T) {
+	const policies = `policies:
+  - {name: mine, plugin: {path: /nowhere/plugin, sha256: 0000000000000000000000000000000000000000000000000000000000000000, files: [{path: /nowhere/file, sha256: 0000000000000000000000000000000000000000000000000000000000000000}]}}
+  - name: dead
+    builtin: dlq
+    config:
+      cluster: {bootstrap: [%q]}
+      clusters: {archive: {bootstrap: ["a:1"], tls: {ca: /nowhere/ca, cert: /nowhere/cert, key: /nowhere/key}}}
+      source: {bootstrap: ["s:1"], sasl: {mechanism: PLAIN, username: u, password_file: /nowhere/password}}
+`
+	file := configFile(t, fmt.Sprintf(policies, withLetters(t, 1))+fmt.Sprintf("state: {dir: %q}\n", t.TempDir()))
+	for _, args := range [][]string{{"inspect"}, {"redrive", "--topic", "dlq.orders"}} {
+		r := inProcess(t, append([]string{"dlq", args[0], "-c", file}, args[1:]...)...)
+		if r.status != 0 || r.err != "" || !strings.Contains(r.out, "dlq.orders") {
+			t.Errorf("%v: status %d: %s%s", args, r.status, r.out, r.err)
+		}
+		r = inProcess(t, append([]string{"dlq", args[0], "-c", file, "--cluster", "archive"}, args[1:]...)...)
+		if r.status != 1 || !strings.Contains(r.err, "policy dead: clusters.archive.tls.ca: the file cannot be read: open /nowhere/ca") {
+			t.Errorf("%v of a cluster that needs them: status %d: %s%s", args, r.status, r.out, r.err)
+		}
+	}
+	file = configFile(t, fmt.Sprintf(policies, "k:http"))
+	if r := inProcess(t, "dlq", "inspect", "-c", file); r.status != 2 || !strings.Contains(r.err, "policies[1].config.cluster.bootstrap[0]") || strings.Count(r.err, "\n") != 1 {
 		t.Errorf("%d: %s%s", r.status, r.out, r.err)
 	}
 }
