@@ -208,7 +208,7 @@ func letterMistakes(t *testing.T, open OpenDeadLetters) {
 		``: {"cluster.bootstrap: is missing"},
 		`{` + cluster + `, "topic": "{topic}", "budgte": "2s"}`: {"budgte: ", "topic: the target would be the source"},
 		`{` + cluster + `}`: {"on_failure: a spool needs a state directory"},
-		`{` + cluster + `, "on_failure": ["close"], "source": {"bootstrap": ["kafka:9092"], "tls": {"ca": "/nowhere/at/all"}}}`: {"source: ", "no such file"},
+		`{` + cluster + `, "on_failure": ["close"], "source": {"bootstrap": ["kafka:9092"], "tls": {"ca": "/nowhere/at/all"}}}`: {"source.tls.ca: ", "no such file"},
 	} {
 		_, c, err := open(t, config, "")
 		if err == nil {
