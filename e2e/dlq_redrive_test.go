@@ -261,3 +261,58 @@ func TestRedriveTwice(t *testing.T) {
 	}
 	onceBack(t, ctx, c, name, partitions*each)
 }
+
+// TestRedriveOlder: a redrive of letters that are old enough is called again and again while records are rejected. Each record comes to the other
+// topic once, and none is passed for being too young.
+func TestRedriveOlder(t *testing.T) {
+	c := cluster(t, kafka.Versions[0], 1)
+	ctx := within(t, time.Minute)
+	name, _ := topic(t, c)
+	for _, other := range []string{"dlq." + name, name + ".again"} {
+		if _, err := c.CreateTopic(ctx, other, partitions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const each, rounds = 50, 4
+	p := proxy(t, c, gateway.Options{Args: deadLetters(t, c, "", nil)})
+	reject := deadletter.Consumer{Bootstrap: p.Bootstrap(), Group: group(t, c, "g", nil), Topic: name}
+	again := func() string {
+		r, log := redrive(t, c, "dlq."+name, "--filter", "older=2s", "--to", name+".again")
+		if err := r.Wait(ctx); err != nil {
+			t.Fatalf("redrive: %v\n%s", err, kafka.Tail(log, 5))
+		}
+		return kafka.Tail(log, 5)
+	}
+	stayed := false
+	var said []string
+	for range rounds {
+		if err := c.Produce(ctx, name, partitions, each); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reject.Settle(ctx, partitions*each); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, again())
+		time.Sleep(500 * time.Millisecond)
+		stayed = stayed || strings.Contains(said[len(said)-1], "stay for a later run")
+	}
+	if !stayed {
+		t.Errorf("no letter was too young: %q", said)
+	}
+	time.Sleep(2 * time.Second)
+	if last := again(); strings.Contains(last, "stay") {
+		t.Error(last)
+	}
+	back, err := deadletter.Read(ctx, c.Bootstrap(), name+".again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, r := range back {
+		id, _ := deadletter.Header(r, "ackproxy.dlq.id")
+		ids[id] = true
+	}
+	if n := rounds * partitions * each; len(back) != n || len(ids) != n {
+		t.Errorf("%d records of %d letters came, want %d", len(back), len(ids), n)
+	}
+}
