@@ -29,10 +29,11 @@ committed records (a share group does with share.isolation.level=read_committed)
 again. The target is in the cluster of the dead letters: a transaction does not span two.
 
 The position is the committed offset of a consumer group, which --topic, --filter, --to and --max-hops name: with another value of one of them the
-redrive begins at the first letter again, and brings back once more what an earlier one brought back. Letters that the filter does not choose, without
-payload, of unknown or deleted topics, with more hops than --max-hops, and records that are no letters are counted and left: the position is past
-them for good. --group NAME starts over, with a position of its own. Only with --filter older=DURATION letters stay for a later run: it ends, in each
-partition, before the first that all else of the filter chooses and that is not old enough yet.
+redrive begins at the first letter again, and brings back once more what an earlier one brought back (but --filter hops=4 --max-hops 0, say, chooses
+only what was left for its hops). Letters that the filter does not choose, without payload, of unknown or deleted topics, with more hops than
+--max-hops, and records that are no letters are counted and left: the position is past them for good. --group NAME starts over, with a position of
+its own. Only with --filter older=DURATION letters stay for a later run: it ends, in each partition, before the first that all else of the filter
+chooses and that is not old enough yet.
 
 Exit status: 0 all that the topic had at the beginning is brought back, left, or not old enough yet; 1 it could not go on, or was interrupted: call it
 again; 2 the call or the configuration is wrong.
