@@ -24,6 +24,8 @@ type group struct {
 	limit int           // deliveries; 0: no Release has an effect, as in a transaction
 	lock  time.Duration // of an acquisition
 	own   brokerQueue   // the broker's own dead-letter queue
+
+	doubtful bool // it is as it was read once, and may have been changed: doubt says what still counts
 }
 
 // groups remembers the settings of groups, and reads them where a source is configured.
@@ -36,10 +38,12 @@ type groups struct {
 // groupEntry is one group's. Settings are read by one goroutine at a time.
 type groupEntry struct {
 	mu      sync.Mutex
-	group   group
+	group   group         // what counts
+	last    group         // as it was read last; at first the configuration's
 	due     time.Time     // when to read again
 	reading chan struct{} // closed when what goes on has ended; nil: nothing
-	read    bool          // or waited for in vain
+	read    bool          // with success, ever
+	wait    time.Time     // from when on a decision may wait for a reading: the last one failed, or was waited for in vain
 }
 
 func newGroups(p *Policy) *groups {
@@ -48,12 +52,14 @@ func newGroups(p *Policy) *groups {
 	return g
 }
 
-// get returns a group's settings: as they were read last, else, when they cannot be read soon, the configuration's.
+// get returns a group's settings: as they were read last, else, when they cannot be read soon, the configuration's. It waits for a reading
+// where there has been none for so long that the last does not count any more, as after a time without requests.
 func (g *groups) get(ctx context.Context, name string) group {
 	entry := g.entry(name)
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if wait := entry.reading; wait != nil && !entry.read {
+	now := g.policy.deps.Now()
+	if wait := entry.reading; wait != nil && now.After(entry.due.Add(groupRetry)) && !now.Before(entry.wait) {
 		limited, cancel := context.WithTimeout(ctx, min(groupWait, g.policy.config.Budget/4))
 		defer cancel()
 		entry.mu.Unlock()
@@ -62,9 +68,34 @@ func (g *groups) get(ctx context.Context, name string) group {
 		case <-limited.Done():
 		}
 		entry.mu.Lock()
-		entry.read = true // nobody waits for it twice
+		if entry.reading == wait {
+			g.doubt(entry, "no answer in time")
+		}
 	}
 	return entry.group
+}
+
+// doubt has settings count less that could not be read. A broker's queue that cannot be seen may not work any more; the limit may be lower, so that
+// the configured one is as likely as what was read, and only a first delivery is surely not the last. What was never read is the configuration's
+// already. The entry is locked.
+func (g *groups) doubt(entry *groupEntry, problem string) {
+	if entry.wait = g.policy.deps.Now().Add(groupFresh); !entry.read {
+		return
+	}
+	next := entry.last
+	next.doubtful, next.limit = true, min(next.limit, g.policy.config.DeliveryLimit)
+	if next.own.topic != "" {
+		next.own.why, next.own.problem = whyUnseen, problem
+	}
+	g.set(entry, next)
+}
+
+// set changes what counts, and says so where that is about the broker's queue. The entry is locked.
+func (g *groups) set(entry *groupEntry, next group) {
+	before := entry.group.own.state()
+	if entry.group = next; before != next.own.state() {
+		g.policy.deps.Notify("group " + strconv.Quote(next.name) + ": " + next.own.state())
+	}
 }
 
 // ahead has a group's settings read that has not been seen before: they are known then when its first last delivery comes.
@@ -85,7 +116,8 @@ func (g *groups) known(name string) group {
 // entry finds a group, and has its settings read where that is due.
 func (g *groups) entry(name string) *groupEntry {
 	c := &g.policy.config
-	entry := &groupEntry{group: group{name: name, limit: c.DeliveryLimit, lock: c.Lock}}
+	configured := group{name: name, limit: c.DeliveryLimit, lock: c.Lock}
+	entry := &groupEntry{group: configured, last: configured}
 	if g.policy.source == nil {
 		return entry
 	}
@@ -110,7 +142,7 @@ func (g *groups) refresh(entry *groupEntry) {
 	ctx, cancel := context.WithTimeout(g.policy.ctx, groupLookup)
 	defer cancel()
 	entry.mu.Lock()
-	next := entry.group
+	next := entry.last
 	entry.mu.Unlock()
 	var err error
 	select {
@@ -122,18 +154,15 @@ func (g *groups) refresh(entry *groupEntry) {
 	}
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	before := entry.group
-	if err != nil { // the rest stays as it was; a queue that cannot be seen may not work any more
-		if next = before; next.own.topic != "" {
-			next.own.why, next.own.problem = whyUnseen, cause(err)
+	entry.due = g.policy.deps.Now().Add(groupRetry)
+	if err != nil {
+		g.doubt(entry, cause(err))
+	} else {
+		entry.read, entry.last = true, next
+		g.set(entry, next)
+		if next.own.topic == "" {
+			entry.due = g.policy.deps.Now().Add(groupFresh)
 		}
-	}
-	entry.group, entry.due = next, g.policy.deps.Now().Add(groupRetry)
-	if err == nil && next.own.topic == "" {
-		entry.due = g.policy.deps.Now().Add(groupFresh)
-	}
-	if entry.read = true; before.own.state() != next.own.state() {
-		g.policy.deps.Notify("group " + strconv.Quote(next.name) + ": " + next.own.state())
 	}
 	close(entry.reading)
 	entry.reading = nil

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproxy/ackproxy/policy"
 )
 
 // groupSettings are a cluster's, by resource: "group", "broker" or "topic" and the name, and setting.
@@ -147,35 +149,103 @@ func TestGroupSettingsUnreadable(t *testing.T) {
 	}
 }
 
-// TestQueueGoesOff takes over again once the broker's queue is off, and when nobody can say.
+// TestQueueGoesOff takes over again once the broker's queue is off, and when nobody can say: at the first Reject after a time without any.
 func TestQueueGoesOff(t *testing.T) {
-	for _, unreadable := range []bool{false, true} {
+	for _, quiet := range []time.Duration{2*groupRetry + time.Millisecond, time.Hour} {
+		for _, how := range []string{"off", "unreadable", "silent"} {
+			r := newRig(t)
+			var now atomic.Value
+			now.Store("on")
+			r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+				r.cluster.KeepControl()
+				if now.Load() == "unreadable" {
+					return nil, errors.New("cut off"), true
+				}
+				return nil, nil, now.Load() == "silent"
+			})
+			on := groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
+				kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
+			r.describe(func() groupSettings {
+				if now.Load() == "off" {
+					return nil
+				}
+				return on
+			})
+			r.finalize(2)
+			r.start(map[string]any{"source": r.address()})
+			r.keep(1)
+			if v := r.decide(r.request(1, reject(0, 0))); !strings.HasPrefix(v.Reason, "the broker") {
+				t.Fatalf("on: verdict %+v", v)
+			}
+			now.Store(how)
+			r.ahead.Store(int64(quiet))
+			for range 2 {
+				if v := r.decide(r.request(1, reject(0, 0))); v.Reason != "dead letters: 1 produced" {
+					t.Errorf("%s, after %v: verdict %+v", how, quiet, v)
+				}
+			}
+		}
+	}
+}
+
+// TestLimitIsLowered is about the first Reject, or Release, after a time without any: a limit that counted then does no more.
+func TestLimitIsLowered(t *testing.T) {
+	for _, silent := range []bool{false, true} {
 		r := newRig(t)
-		var off, refused atomic.Bool
+		var limit atomic.Value
+		limit.Store("10")
 		r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
 			r.cluster.KeepControl()
-			return nil, errors.New("cut off"), refused.Load()
+			return nil, nil, silent && limit.Load() == "3"
 		})
-		on := groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
-			kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
 		r.describe(func() groupSettings {
-			if off.Load() {
-				return nil
-			}
-			return on
+			return groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: limit.Load().(string)}}}
 		})
-		r.finalize(2)
-		r.start(map[string]any{"source": r.address()})
-		var later atomic.Int64
-		r.policy.deps.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		r.start(map[string]any{"source": r.address(), "on_failure": []string{"release", "withhold"}, "group": map[string]any{"delivery_limit": 4}})
 		r.keep(1)
-		if v := r.decide(r.request(1, reject(0, 0))); !strings.HasPrefix(v.Reason, "the broker") {
-			t.Fatalf("on: verdict %+v", v)
+		r.decide(r.request(1, reject(0, 0)))
+		limit.Store("3")
+		r.ahead.Store(int64(time.Hour))
+		if v := r.decide(r.request(4, release(0, 0))); v.Reason != "dead letters: 1 produced" {
+			t.Errorf("a Release, silent is %v: verdict %+v", silent, v)
 		}
-		off.Store(!unreadable)
-		refused.Store(unreadable)
-		later.Store(int64(groupRetry))
-		until(t, "it takes over", func() bool { return r.decide(r.request(1, reject(0, 0))).Reason == "dead letters: 1 produced" })
+		r.down(kerr.NotEnoughReplicas)
+		if v := r.decide(r.request(3, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Action != policy.Withhold {
+			t.Errorf("the third delivery, silent is %v: verdict %+v", silent, v)
+		}
+		if v := r.decide(r.request(1, reject(0, 0))); len(v.Edits) != 1 || v.Edits[0].Type != policy.Release {
+			t.Errorf("the first delivery, silent is %v: verdict %+v", silent, v)
+		}
+	}
+}
+
+// TestBusyGroupDoesNotWait goes on with settings that are read again, and waits for a source that says nothing once.
+func TestBusyGroupDoesNotWait(t *testing.T) {
+	r := newRig(t)
+	var silent atomic.Bool
+	r.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		return nil, nil, silent.Load()
+	})
+	r.describe(fixed(groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyGroupLimit: "3"}}}))
+	r.start(map[string]any{"source": r.address(), "budget": "4s"})
+	get := func() (took time.Duration) {
+		began := time.Now()
+		r.policy.groups.get(t.Context(), "g1")
+		return time.Since(began)
+	}
+	get()
+	silent.Store(true)
+	r.ahead.Store(int64(groupFresh + groupRetry/2))
+	if took := get(); took > groupWait/2 {
+		t.Errorf("a reading that has just begun: %v", took)
+	}
+	r.ahead.Store(int64(groupFresh + 2*groupRetry))
+	if took := get(); took < groupWait {
+		t.Errorf("settings that are too old: %v", took)
+	}
+	if took := get(); took > groupWait/2 {
+		t.Errorf("and once more: %v", took)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type rig struct {
 	topic   codec.UUID
 	limit   time.Duration // of a decision
 	read    []kgo.Opt     // how to log in, for those who read letters
+	ahead   atomic.Int64  // of the policy's clock, in nanoseconds
 }
 
 // notices are what the policy said.
@@ -85,12 +87,15 @@ func (r *rig) start(further map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add, Transactions: true})
+	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add, Now: r.now, Transactions: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { r.policy.Close() })
 }
+
+// now is the policy's time, which is ahead of others' once a test wants that.
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 // keep has n records pass by.
 func (r *rig) keep(n int64) {
@@ -105,7 +110,7 @@ func (r *rig) request(count int16, ranges ...policy.Range) *policy.Request {
 	p := policy.Partition{TopicID: r.topic, Topic: "orders", Index: 1, Ranges: ranges}
 	if count > 0 {
 		p.Acquired = []policy.Acquisition{{First: ranges[0].First, Last: ranges[len(ranges)-1].Last, DeliveryCount: count,
-			Acquired: time.Now(), LockUntil: time.Now().Add(30 * time.Second)}}
+			Acquired: r.now(), LockUntil: r.now().Add(30 * time.Second)}}
 	}
 	return &policy.Request{Conn: &policy.Conn{ID: "c-1"}, CorrelationID: 7, Principal: policy.Principal{Name: "User:alice"},
 		GroupID: []byte("g1"), MemberID: []byte("m1"), ClientID: []byte("app"), Carrier: policy.ShareAcknowledge,

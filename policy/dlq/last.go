@@ -160,7 +160,7 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	if l.Topic == "" { // nor did the name pass by
 		l.Topic = fetch.name(ctx, l.TopicID.String())
 	}
-	if g := p.groups.known(l.Group); p.config.StandDown && g.own.works(l.Topic) {
+	if g := p.groups.get(ctx, l.Group); p.config.StandDown && g.own.works(l.Topic) {
 		return // the broker has written it
 	}
 	p.metrics.lostWithout.Inc()
