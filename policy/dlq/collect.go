@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"context"
 	"math"
 	"sort"
 	"time"
@@ -15,6 +16,9 @@ type part struct {
 	asked *policy.Partition
 	items []*item
 	over  bool // more offsets than the policy looks at: nothing of it is dead-lettered
+
+	looked bool   // for the topic's name, where that did not pass by
+	name   string // which the source told; empty: it did not
 }
 
 // wanted says whether a request asks for anything that may have to be dead-lettered. It decides about most requests, cheaply: few reject.
@@ -164,12 +168,23 @@ func lockLeft(parts []part, now time.Time, otherwise time.Duration) time.Duratio
 	return max(left, 0)
 }
 
-// letter makes the letter of an item; its payload comes later.
+// topic is the name of a partition's topic: as it passed by, else as the source tells it, which is asked once; empty where nobody knows.
+func (p *part) topic(ctx context.Context, fetch *fetching) string {
+	if p.asked.Topic != "" {
+		return p.asked.Topic
+	}
+	if !p.looked {
+		p.looked, p.name = true, fetch.name(ctx, "")
+	}
+	return p.name
+}
+
+// letter makes the letter of an item; its payload and the name of its topic come later.
 func (w *work) letter(of *part, it *item) *letter.Letter {
 	r, p := w.request, of.asked
 	l := &letter.Letter{
 		Group: string(r.GroupID), Member: string(r.MemberID), ClientID: string(r.ClientID), Principal: r.Principal.Name,
-		Topic: p.Topic, TopicID: p.TopicID, Partition: p.Index, Offset: it.offset, DeliveryCount: it.count,
+		TopicID: p.TopicID, Partition: p.Index, Offset: it.offset, DeliveryCount: it.count,
 		Reason: letter.ClientReject, Message: letter.MessageRejected, API: apiNames[r.Carrier], AuditRef: auditRef(r), Time: w.began,
 	}
 	if it.asked == policy.Release {
@@ -177,9 +192,6 @@ func (w *work) letter(of *part, it *item) *letter.Letter {
 	}
 	if asked, ok := w.original(p, it.offset); ok && asked != it.asked {
 		l.Reason = letter.ByPolicy
-	}
-	if l.Topic == "" {
-		l.Topic = l.TopicID.String()
 	}
 	return l
 }

@@ -158,7 +158,7 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
 	defer fetch.close()
 	if l.Topic == "" { // nor did the name pass by
-		l.Topic = fetch.name(ctx, l.TopicID.String())
+		l.Topic = fetch.name(ctx, "")
 	}
 	if g := p.groups.get(ctx, l.Group); p.config.StandDown && g.own.works(l.Topic) {
 		return // the broker has written it
@@ -169,7 +169,11 @@ func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	}
 	it := &item{offset: l.Offset}
 	p.payload(ctx, records, l, fetch)
-	if p.config.again(l) || p.address(l, &it.record) != nil {
+	if p.config.again(l) {
+		return
+	}
+	if p.address(l, &it.record) != nil { // no spool would help
+		p.metrics.fates[forwarded].Inc()
 		return
 	}
 	p.metrics.payloads[l.Payload].Inc()

@@ -226,11 +226,15 @@ func (w *work) begin(ctx context.Context, budget time.Duration) (producing conte
 	return producing, func() { cancelProducing(); cancelAll() }
 }
 
-// address finds a letter's target and makes the record that goes there, a view of the source.
+// address finds a letter's target and makes the record that goes there, a view of the source. A topic whose name is not known has its id in the
+// headers.
 func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
 	cluster, topic, err := p.config.route(l)
 	if err != nil {
 		return err
+	}
+	if l.Topic == "" {
+		l.Topic = l.TopicID.String()
 	}
 	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
 	if s := l.Source; s != nil {

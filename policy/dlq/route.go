@@ -10,19 +10,14 @@ import (
 
 var errLoop = errors.New("the target is the source topic")
 
-// route says where a letter goes: to which cluster, by name, and topic.
+// route says where a letter goes: to which cluster, by name, and topic. The letter's topic is empty where its name is not known; then it goes only
+// where any topic's would go.
 func (c *Config) route(l *letter.Letter) (cluster, topic string, err error) {
-	template := c.Topic
-	for i := range c.Rules {
-		if rule := &c.Rules[i]; rule.matches(l) {
-			cluster = rule.Cluster
-			if rule.Target != "" {
-				template = rule.Target
-			}
-			break
-		}
+	cluster, template, byName := c.rule(l)
+	if l.Topic == "" && (byName || strings.Contains(template, topicPlace)) {
+		return "", "", c.noName(l)
 	}
-	topic = strings.NewReplacer("{topic}", l.Topic, "{group}", strings.Map(legal, l.Group)).Replace(template)
+	topic = strings.NewReplacer(topicPlace, l.Topic, "{group}", strings.Map(legal, l.Group)).Replace(template)
 	switch {
 	case !legalTopic(topic):
 		return "", "", fmt.Errorf("%.300q cannot be the name of a topic", topic)
@@ -34,6 +29,32 @@ func (c *Config) route(l *letter.Letter) (cluster, topic string, err error) {
 	return cluster, topic, nil
 }
 
+const topicPlace = "{topic}" // in a template
+
+// rule is what the first rule says that matches, else what there is without rules; byName where that depends on the topic's name.
+func (c *Config) rule(l *letter.Letter) (cluster, template string, byName bool) {
+	for i := range c.Rules {
+		rule := &c.Rules[i]
+		if !rule.Group.MatchString(l.Group) || !rule.Principal.MatchString(l.Principal) {
+			continue
+		}
+		if byName = byName || rule.Topic != nil; !rule.Topic.MatchString(l.Topic) {
+			continue
+		}
+		return rule.Cluster, first(rule.Target, c.Topic), byName
+	}
+	return "", c.Topic, byName
+}
+
+// noName says that nobody told the name of a letter's topic, and who could.
+func (c *Config) noName(l *letter.Letter) error {
+	hint := "; configure `source`"
+	if c.Source != nil {
+		hint = ", and `source` does not tell it"
+	}
+	return fmt.Errorf("the name of topic %v is not known: no Metadata answer passed by%s", l.TopicID, hint)
+}
+
 // legal replaces what a topic's name cannot have.
 func legal(c rune) rune {
 	if illegalInTopic(c) {
@@ -41,11 +62,6 @@ func legal(c rune) rune {
 	}
 	return c
 }
-
-func (r *Rule) matches(l *letter.Letter) bool {
-	return r.Group.MatchString(l.Group) && r.Topic.MatchString(l.Topic) && r.Principal.MatchString(l.Principal)
-}
-
 // again says whether the record is a dead letter of ours already, rejected from a dead-letter topic. It is not dead-lettered once more, unless
 // the configuration asks for that: it is in such a topic, and stays there.
 func (c *Config) again(l *letter.Letter) bool {

@@ -167,9 +167,7 @@ func (w *work) waitForRoom(ctx context.Context, it *item, n int64) (late, ok boo
 // write makes a letter and finds its target. It is a view of the record, and says where that is from; false where there is no letter.
 func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (from letter.Payload, ok bool) {
 	l := w.letter(p, it)
-	if p.asked.Topic == "" {
-		l.Topic = fetch.name(ctx, l.Topic)
-	}
+	l.Topic = p.topic(ctx, fetch)
 	if text, ok := w.policy.reasons.find(l); ok {
 		l.Message = text
 	}
