@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/policy"
@@ -17,6 +18,7 @@ type builtin struct {
 	warn    func(p *config.Policy, c *config.Config) error
 	decides bool
 	failure config.OnFailure // where the configuration says nothing; empty: forward
+	timeout time.Duration    // the least that the configuration may say
 	open    func(a *app, name string, config []byte) (opened, error)
 }
 
@@ -31,7 +33,7 @@ type opened struct {
 var builtins = map[string]builtin{
 	"audit":     {check: checkAudit, open: openAudit},
 	"chaos":     {decides: true},
-	"dlq":       {check: checkDLQ, warn: warnDLQ, decides: true, failure: config.OnFailureRespond, open: openDLQ},
+	"dlq":       {check: checkDLQ, warn: warnDLQ, decides: true, failure: config.OnFailureRespond, timeout: dlq.LeastTimeout, open: openDLQ},
 	"endpoints": {check: checkEndpoints, open: openEndpoints},
 }
 
@@ -39,7 +41,7 @@ var builtins = map[string]builtin{
 func checks() map[string]config.Builtin {
 	all := map[string]config.Builtin{}
 	for name, b := range builtins {
-		all[name] = config.Builtin{Check: b.check, Warn: b.warn, Decides: b.decides}
+		all[name] = config.Builtin{Check: b.check, Warn: b.warn, Decides: b.decides, Timeout: b.timeout}
 	}
 	return all
 }

@@ -35,6 +35,18 @@ func (r *rig) decoded(kind int8) *policy.Request {
 	return q
 }
 
+// TestLittleTime has a chain that gives it less than any configuration may: what can be done in that is done.
+func TestLittleTime(t *testing.T) {
+	for _, limit := range []time.Duration{100 * time.Millisecond, 50 * time.Millisecond} {
+		r := newRig(t)
+		r.start(map[string]any{"on_failure": []string{"release", "withhold"}})
+		r.keep(2)
+		r.decide(r.request(1, reject(0, 0))) // connects
+		r.limit = limit
+		until(t, "a letter in "+limit.String(), func() bool { return r.decide(r.request(1, reject(1, 1))).Reason == "dead letters: 1 produced" })
+	}
+}
+
 // TestInAChain says who rejected, and is in time when the chain gives it less than its budget.
 func TestInAChain(t *testing.T) {
 	for name, down := range map[string]bool{"up": false, "down": true} {

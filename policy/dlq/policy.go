@@ -159,7 +159,11 @@ func (p *Policy) Name() string { return p.name }
 
 const (
 	spoolTime  = 2 * time.Second        // how much longer than its budget a decision may take: what was not produced in time goes to the spool
-	answerTime = 100 * time.Millisecond // for the verdict to be there in time
+	answerTime = 100 * time.Millisecond // for the verdict to be there in time, or a tenth of the time that there is
+
+	// LeastTimeout is the shortest time for a decision that is of use, where a chain has one of its own for the policy: half of it is for
+	// producing, which takes brokers some 100 ms on a bad day, and what is left for synchronising the spool to a disk that is busy.
+	LeastTimeout = time.Second
 )
 
 // Traits say that it waits, for how long, that it wants records, and whether it has letters wait for transactions.
@@ -217,9 +221,11 @@ func (w *work) budget() time.Duration {
 func (w *work) begin(ctx context.Context, budget time.Duration) (producing context.Context, cancel context.CancelFunc) {
 	late, cancelAll := spoolTime, func() {}
 	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
-		budget = min(budget, time.Until(end)/2)
-		late = time.Until(end) - budget - answerTime
-		ctx, cancelAll = context.WithDeadline(ctx, end.Add(-answerTime))
+		left := time.Until(end)
+		answer := min(answerTime, left/10)
+		budget = min(budget, left/2)
+		late = left - budget - answer
+		ctx, cancelAll = context.WithDeadline(ctx, end.Add(-answer))
 	}
 	w.all, w.fetchUntil = ctx, time.Now().Add(budget+late/2)
 	producing, cancelProducing := context.WithTimeout(ctx, budget)

@@ -62,6 +62,7 @@ func legal(c rune) rune {
 	}
 	return c
 }
+
 // again says whether the record is a dead letter of ours already, rejected from a dead-letter topic. It is not dead-lettered once more, unless
 // the configuration asks for that: it is in such a topic, and stays there.
 func (c *Config) again(l *letter.Letter) bool {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ackproxy/ackproxy/plugins/host"
 	"github.com/ackproxy/ackproxy/policy"
@@ -21,6 +22,8 @@ type Builtin struct {
 	Warn func(p *Policy, c *Config) error
 	// Decides says whether it is asked about requests, and so may fail at it.
 	Decides bool
+	// Timeout is the least that it can do with where the configuration says how long a decision may take.
+	Timeout time.Duration
 }
 
 // Spec is how the plugin of p is run.
@@ -93,6 +96,10 @@ func (l *loader) checkBuiltin(i int, p Policy, add func(field, problem, hint str
 		add("on_failure", p.Builtin+" decides about no request", "remove the key")
 	case !b.Decides && p.Timeout != 0:
 		add("timeout", p.Builtin+" decides about no request", "remove the key")
+	}
+	if t := time.Duration(p.Timeout); b.Decides && t != 0 && t < b.Timeout {
+		add("timeout", fmt.Sprintf("%v is too short for a decision of %s", p.Timeout, p.Builtin),
+			fmt.Sprintf("write %v or more, or leave it out", Duration(b.Timeout)))
 	}
 	if unread {
 		return
