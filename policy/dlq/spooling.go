@@ -201,12 +201,9 @@ func (p *Policy) spoolSome(ctx context.Context, s *spool.Store, name string, ite
 		for _, it := range items {
 			it.hold.end()
 		}
+		p.drain(q) // what is there now is to be delivered, whether somebody still waits or not
 	}
-	if err := q.Write(ctx, letters, written); err != nil {
-		return err
-	}
-	p.drain(q)
-	return nil
+	return q.Write(ctx, letters, written)
 }
 
 // drain begins to deliver what a queue has, unless that goes on already.
