@@ -119,5 +119,5 @@ func (w *work) brake() {
 
 // releasable says whether a Release in place of a Reject makes the record come again.
 func (g *group) releasable(it *item) bool {
-	return it.asked == policy.Reject && it.count > 0 && int(it.count) < g.limit && (it.count == 1 || !g.doubtful)
+	return it.asked == policy.Reject && g.comesAgain(it)
 }

@@ -168,6 +168,19 @@ func lockLeft(parts []part, now time.Time, otherwise time.Duration) time.Duratio
 	return max(left, 0)
 }
 
+// lockLeft is the shortest time that any lock is left of what the request rejects, or what else it acknowledges while that can be in time.
+func (w *work) lockLeft(now time.Time) time.Duration {
+	left := lockLeft(w.parts, now, w.group.lock)
+	for i := range w.request.Partitions {
+		for _, a := range w.request.Partitions[i].Acquired {
+			if d := a.LockUntil.Sub(now); d > 0 { // else it is over, or not known
+				left = min(left, d)
+			}
+		}
+	}
+	return left
+}
+
 // topic is the name of a partition's topic: as it passed by, else as the source tells it, which is asked once; empty where nobody knows.
 func (p *part) topic(ctx context.Context, fetch *fetching) string {
 	if p.asked.Topic != "" {

@@ -10,8 +10,8 @@
 //	       ─ save: what was not produced goes to the spool, synchronised to disk
 //	       ─ verdict: release, withhold, forward or close for the rest
 //
-// The budget is the configured one, or a quarter of the shortest lock left where that is less: what the client accepts in the same request, and all
-// that it sends after, waits as well.
+// The budget is the configured one, or a quarter of the shortest lock left where that is less, and all takes half of the lock at most: what the client
+// accepts in the same request, and all that it sends after, waits as well. A record that is gone without its letter does not heed the lock (times).
 //
 // # At least once
 //

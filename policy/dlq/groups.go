@@ -28,6 +28,11 @@ type group struct {
 	doubtful bool // it is as it was read once, and may have been changed: doubt says what still counts
 }
 
+// comesAgain says whether the record is delivered once more when it is not acknowledged, or released, for sure.
+func (g *group) comesAgain(it *item) bool {
+	return it.count > 0 && int(it.count) < g.limit && (it.count == 1 || !g.doubtful)
+}
+
 // groups remembers the settings of groups, and reads them where a source is configured.
 type groups struct {
 	policy  *Policy

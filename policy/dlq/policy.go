@@ -161,6 +161,9 @@ const (
 	spoolTime  = 2 * time.Second        // how much longer than its budget a decision may take: what was not produced in time goes to the spool
 	answerTime = 100 * time.Millisecond // for the verdict to be there in time, or a tenth of the time that there is
 
+	anyTime   = time.Hour
+	leastTime = 50 * time.Millisecond // for producing, and for the spool: however little of a lock is left
+
 	// LeastTimeout is the shortest time for a decision that is of use, where a chain has one of its own for the policy: half of it is for
 	// producing, which takes brokers some 100 ms on a bad day, and what is left for synchronising the spool to a disk that is busy.
 	LeastTimeout = time.Second
@@ -205,30 +208,68 @@ func (p *Policy) Decide(ctx context.Context, r *policy.Request) (policy.Verdict,
 
 // decide dead-letters all, and says what is to happen.
 func (w *work) decide(ctx context.Context) policy.Verdict {
-	producing, cancel := w.begin(ctx, w.budget())
+	produce, late := w.times()
+	producing, cancel := w.begin(ctx, produce, late)
 	defer cancel()
 	w.deliver(producing)
 	w.save(w.all)
 	return w.verdict()
 }
 
-// budget is the time for making and producing the letters of a request.
-func (w *work) budget() time.Duration {
-	return min(w.policy.config.Budget, lockLeft(w.parts, w.began, w.group.lock)/4)
+// times is how long making and producing the letters of a request may take, and then fetching records that are late and spooling. While the spool or
+// a Release keeps the record, both heed the lock: what is accepted in the same request, or after it on the connection, waits as well, and is refused
+// once its lock is over. But the letter comes first where the record is gone without.
+func (w *work) times() (produce, late time.Duration) {
+	budget, spools := w.policy.config.Budget, w.policy.spoolOpen()
+	produce, late = w.withinLock()
+	switch gone := w.loses(); {
+	case gone && spools:
+		late = anyTime
+	case gone:
+		produce, late = budget, 0
+	case !spools:
+		late = 0
+	}
+	return produce, late
 }
 
-// begin begins the time for a decision, and for producing, which ends sooner.
-func (w *work) begin(ctx context.Context, budget time.Duration) (producing context.Context, cancel context.CancelFunc) {
-	late, cancelAll := spoolTime, func() {}
+// withinLock is the same by the lock alone: a quarter of what is left is for producing, and a half for all, but never so little that brokers and a disk
+// that are well could not do it.
+func (w *work) withinLock() (produce, late time.Duration) {
+	left := w.lockLeft(w.policy.deps.Now())
+	produce = min(w.policy.config.Budget, max(left/4, leastTime))
+	return produce, max(left/2-produce, leastTime)
+}
+
+// loses says whether any record of the request would be gone, or may be, if it had no letter.
+func (w *work) loses() bool {
+	for i := range w.parts {
+		for _, it := range w.parts[i].items {
+			if it.fate != pending {
+				continue
+			}
+			f := w.policy.choose(it, w.group)
+			if f == forwarded || f != released && !w.group.comesAgain(it) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// begin begins the time for a decision, and for producing, which ends sooner: late before it. A chain gives all of it, or less; without one late is
+// spoolTime at most.
+func (w *work) begin(ctx context.Context, produce, late time.Duration) (producing context.Context, cancel context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok { // which is the chain's; after it nobody listens any more
 		left := time.Until(end)
-		answer := min(answerTime, left/10)
-		budget = min(budget, left/2)
-		late = left - budget - answer
-		ctx, cancelAll = context.WithDeadline(ctx, end.Add(-answer))
+		produce = min(produce, left/2)
+		late = min(late, left-produce-min(answerTime, left/10))
+	} else {
+		late = min(late, spoolTime)
 	}
-	w.all, w.fetchUntil = ctx, time.Now().Add(budget+late/2)
-	producing, cancelProducing := context.WithTimeout(ctx, budget)
+	ctx, cancelAll := context.WithTimeout(ctx, produce+late)
+	w.all, w.fetchUntil = ctx, time.Now().Add(produce+late/2)
+	producing, cancelProducing := context.WithTimeout(ctx, produce)
 	return producing, func() { cancelProducing(); cancelAll() }
 }
 

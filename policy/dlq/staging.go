@@ -18,7 +18,8 @@ const (
 
 // queue makes the letters of a request in a transaction, and keeps them until that ends.
 func (w *work) queue(ctx context.Context) policy.Verdict {
-	making, cancel := w.begin(ctx, w.budget())
+	produce, late := w.withinLock()
+	making, cancel := w.begin(ctx, produce, late)
 	defer cancel()
 	for i := range w.parts {
 		if p := &w.parts[i]; !p.over {
@@ -117,7 +118,7 @@ func ended(e *policy.TransactionEnd) transactionKey {
 
 // commit writes letters that have waited. Where that does not work, only to go on without them, or not to go on, is left to choose.
 func (w *work) commit(ctx context.Context, items []*item) policy.Verdict {
-	producing, cancel := w.begin(ctx, w.policy.config.Budget)
+	producing, cancel := w.begin(ctx, w.policy.config.Budget, anyTime)
 	defer cancel()
 	w.expect()
 	for _, it := range items {
