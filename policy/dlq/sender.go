@@ -23,15 +23,16 @@ const (
 	topicsMade   = 1024     // names of topics that are remembered as made
 	maxBuffered  = 100_000
 	maxRequest   = 8 << 20          // bytes of a request with many small letters: what is sent is there twice
-	maxWrite     = 1 << 30          // the largest request that the client can be told of
+	socketBytes  = 100 << 20        // of a request that brokers take by default (socket.request.max.bytes)
 	writeTimeout = 10 * time.Second // a broker's own limit for a produce request
 )
 
 // sender produces to one cluster, with acks=all and idempotence. It has two clients: small letters share batches; large ones, and those of
-// batches that were too large together, go one by one, so that "too large" is always said of a single record.
+// batches that were too large together, go one by one to each topic, so that "too large" is always said of a single record, and a topic that takes
+// nothing keeps those of others from nothing.
 type sender struct {
 	small, alone *producer
-	turn         chan struct{} // of alone: one token
+	turns        turns // of alone
 	create       *Create
 	made         *lru.Cache[string, struct{}]
 	running      sync.WaitGroup
@@ -44,7 +45,7 @@ func newSender(c *Cluster, cfg *Config) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{turn: make(chan struct{}, 1), create: cfg.Create}
+	s := &sender{create: cfg.Create}
 	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
 	if s.small, err = newProducer(small...); err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func senderOptions(c *Cluster, cfg *Config) (small, alone []kgo.Opt, err error) 
 		kgo.MaxBufferedBytes(int(cfg.Memory+cfg.beside()+batchRoom)), kgo.ProducerLinger(0))
 	largest := int32(cfg.MaxRecord + batchRoom)
 	small = append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(smallBatch), kgo.BrokerMaxWriteBytes(maxRequest))
-	alone = append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(min(max(100<<20, 2*largest), maxWrite)),
+	alone = append(slices.Clone(opts), kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(socketBytes, largest+batchRoom)),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))
 	return small, alone, nil
 }
@@ -115,17 +116,75 @@ func (s *sender) produceAlone(ctx context.Context, l *letter.Record, done func(e
 	}
 }
 
-// inTurn produces one letter once no other is under way.
+// inTurn produces one letter once no other is under way to its topic.
 func (s *sender) inTurn(ctx context.Context, l *letter.Record, done func(error)) {
-	select {
-	case s.turn <- struct{}{}:
-		s.alone.produce(ctx, kafkaRecord(l), func(err error) {
-			<-s.turn
-			done(err)
-		})
-	case <-ctx.Done():
-		done(ctx.Err())
+	topic := l.Topic
+	if err := s.turns.take(ctx, topic); err != nil {
+		done(err)
+		return
 	}
+	s.alone.produce(ctx, kafkaRecord(l), func(err error) {
+		s.turns.give(topic)
+		done(err)
+	})
+}
+
+// turns let one at a time through for each topic. The zero turns are free.
+type turns struct {
+	mu sync.Mutex
+	of map[string]*turn // topics that somebody uses, or waits for
+}
+
+type turn struct {
+	token chan struct{} // has one while somebody uses the topic
+	users int           // with those who wait
+}
+
+// take waits until nobody else uses the topic, which is the caller's then until give. It fails when ctx ends first.
+func (t *turns) take(ctx context.Context, topic string) error {
+	one := t.enter(topic)
+	select {
+	case one.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		t.leave(topic)
+		return ctx.Err()
+	}
+}
+
+func (t *turns) give(topic string) { <-t.leave(topic).token }
+
+func (t *turns) enter(topic string) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.of[topic]
+	if one == nil {
+		if t.of == nil {
+			t.of = make(map[string]*turn)
+		}
+		one = &turn{token: make(chan struct{}, 1)}
+		t.of[topic] = one
+	}
+	one.users++
+	return one
+}
+
+// leave forgets a topic that nobody uses any more.
+func (t *turns) leave(topic string) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.of[topic]
+	if one.users--; one.users == 0 {
+		delete(t.of, topic)
+	}
+	return one
+}
+
+// topics is how many are used.
+func (t *turns) topics() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.of)
 }
 
 func kafkaRecord(l *letter.Record) *kgo.Record {

@@ -13,6 +13,15 @@ import (
 // overhead is what a letter takes beside its bytes: its item, the table of its headers, and the client's record of it.
 const overhead = 2 << 10
 
+// cost is how much memory a letter takes until it is written. What goes alone is there once more while it is sent, side by side for many topics.
+func cost(r *letter.Record) int64 {
+	n := int64(r.Size())
+	if n > smallRecord {
+		n *= 2
+	}
+	return n + overhead
+}
+
 // fate is what became of an offset.
 type fate uint8
 
@@ -124,7 +133,7 @@ func (w *work) prepare(ctx context.Context, p *part, it *item, fetch *fetching) 
 	if w.policy.backlog(&it.record) {
 		it.err = errBacklog
 	}
-	n, late := int64(it.record.Size())+overhead, false
+	n, late := cost(&it.record), false
 	if !it.hold.try(w.policy.room, n) {
 		if late, ok = w.waitForRoom(ctx, it, n); !ok {
 			return
@@ -210,7 +219,7 @@ func (w *work) admit(ctx context.Context, it *item) {
 		it.err = errBacklog
 		return
 	}
-	if it.err = it.hold.take(ctx, w.policy.room, int64(it.record.Size())+overhead); it.err == nil {
+	if it.err = it.hold.take(ctx, w.policy.room, cost(&it.record)); it.err == nil {
 		it.has = true
 	}
 }
