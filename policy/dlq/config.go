@@ -125,7 +125,7 @@ func Parse(config []byte) (Config, error) {
 }
 
 func (c *Config) fields(r *reader) map[string]field {
-	const maxBytes = math.MaxInt64
+	const maxBytes, maxMemory = math.MaxInt64, 1 << 40
 	return map[string]field{
 		"cluster":        c.Cluster.read(r),
 		"clusters":       c.readClusters(r),
@@ -143,7 +143,7 @@ func (c *Config) fields(r *reader) map[string]field {
 		"unavailable":    r.choice(func(i int) { c.UnavailableFails = i == 1 }, "headers_only", "on_failure"),
 		"budget":         r.duration(&c.Budget, 10*time.Millisecond),
 		"max_letters":    r.integer(&c.MaxLetters, 1, 100000),
-		"memory":         r.size(&c.Memory, 1<<20, 1<<40),
+		"memory":         r.size(&c.Memory, 1<<20, maxMemory),
 		"max_record":     r.size(&c.MaxRecord, 64<<10, 512<<20),
 		"spool": func(path string, raw json.RawMessage) {
 			r.object(path, raw, map[string]field{"max_bytes": r.size(&c.SpoolBytes, 1<<20, maxBytes), "max_age": r.duration(&c.SpoolAge, time.Minute)})

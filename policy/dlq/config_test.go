@@ -64,6 +64,7 @@ func TestMistakes(t *testing.T) {
 			"cluster.bootstrap[2]; cluster.bootstrap[3]; cluster.bootstrap[4]; cluster.bootstrap[5]; cluster.bootstrap[6]",
 		`{` + good + `, "memory": "1025GiB"}`:                                                                "memory",
 		`{` + good + `, "transactions": "abort"}`:                                                            "transactions",
+		`{` + good + `, "memory": "1025GiB", "max_record": "513MiB"}`:                                        "max_record; memory",
 		`{` + good + `, "on_failure": []}`:                                                                   "on_failure",
 		`{` + good + `, "memory": "1MiB", "max_letters": 0}`:                                                 "max_letters; memory",
 		`{` + good + `, "reasons": {"listen": "0.0.0.0:1"}, "clusters": {"a@b": {"bootstrap": ["k:1"]}}}`:    "clusters.a@b; reasons.listen",
