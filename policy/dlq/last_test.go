@@ -115,6 +115,8 @@ func TestVerdicts(t *testing.T) {
 	o.Reply.State = policy.Lost
 	o.Decision.Partitions[0].Pieces[0].Last = 4
 	r.policy.Observe(o)
+	o.Decision.Close = policy.CloseBefore // nothing was forwarded
+	r.policy.Observe(o)
 	for verdict, want := range map[string]float64{verdictAccepted: 1, verdictRefused: 1, verdictUnknown: 5} {
 		if got := value(r.policy.metrics.verdicts.WithLabelValues(verdict)); got != want {
 			t.Errorf("%s: %v instead of %v", verdict, got, want)

@@ -14,7 +14,7 @@ const (
 
 // Observe learns what the broker made of the Rejects, and which last deliveries have ended.
 func (p *Policy) Observe(o *policy.Outcome) {
-	if o.Kind != policy.Acknowledgement || o.Decision == nil {
+	if o.Kind != policy.Acknowledgement || o.Decision == nil || o.Decision.Close == policy.CloseBefore { // nothing was forwarded
 		return
 	}
 	for i := range o.Decision.Partitions {
