@@ -95,7 +95,7 @@ func warnDLQ(p *config.Policy, c *config.Config) error {
 
 // openDLQ opens the dead-letter policy, which is its own observer.
 func openDLQ(a *app, name string, config []byte) (opened, error) {
-	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: a.config.State.Dir, Metrics: a.metrics, Transactions: true,
+	p, err := dlq.New(context.Background(), name, config, dlq.Deps{StateDir: a.config.State.Dir, Metrics: a.metrics, Transactions: true, Deliveries: true,
 		Notify: func(text string) { a.log.Warn().Str("policy", name).Msg(text) }})
 	if err != nil {
 		return opened{}, err

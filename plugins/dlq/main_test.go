@@ -35,3 +35,12 @@ func TestTransactionsAreRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Nor has it one for deliveries, which are what is inferred from.
+func TestInferIsRefused(t *testing.T) {
+	spec := plugintest.Build(t, "github.com/ackproxy/ackproxy/plugins/dlq")
+	_, err := plugintest.Start(t, spec, `{"cluster": {"bootstrap": ["k:1"]}, "source": {"bootstrap": ["k:1"]}, "on_failure": ["withhold"], "infer": true}`)
+	if err == nil || !strings.Contains(err.Error(), "infer: the policy does not see deliveries here (leave it out, or run it as builtin: dlq and not as a plugin)") {
+		t.Errorf("%v", err)
+	}
+}

@@ -87,7 +87,8 @@ func (r *rig) start(further map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add, Now: r.now, Transactions: true})
+	r.policy, err = New(r.t.Context(), "dlq", text, Deps{StateDir: r.state, Notify: r.notices.add, Now: r.now, Transactions: true,
+		Deliveries: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -26,6 +26,9 @@ type Deps struct {
 	// Transactions says that the program has the policy decide about the ends of transactions (policy.TransactionPolicy), without which the
 	// configuration must not want any letter to wait for one.
 	Transactions bool
+	// Deliveries says that the program tells the policy of deliveries (policy.DeliveryObserver), without which the configuration must not want
+	// letters of those whose lock ran out.
+	Deliveries bool
 }
 
 // Policy writes records to dead-letter topics before their Reject goes on.
@@ -66,7 +69,7 @@ var (
 func New(ctx context.Context, name string, config []byte, deps Deps) (*Policy, error) {
 	c, err := Parse(config)
 	if err == nil {
-		err = errors.Join(c.CheckState(deps.StateDir), c.checkTransactions(deps.Transactions))
+		err = errors.Join(c.CheckState(deps.StateDir), c.checkTransactions(deps.Transactions), c.checkInfer(deps.Deliveries))
 	}
 	if err != nil {
 		return nil, err
@@ -107,6 +110,15 @@ func (p *Policy) open() (err error) {
 	}
 	p.openSpool()
 	return p.metrics.register(p.deps.Metrics)
+}
+
+// checkInfer says whether the policy can do what is wanted of it where the program does, or does not, tell it of deliveries.
+func (c *Config) checkInfer(told bool) error {
+	if told || !c.Infer {
+		return nil
+	}
+	return &policy.ConfigError{Key: "infer", Problem: "the policy does not see deliveries here",
+		Hint: "leave it out, or run it as builtin: dlq and not as a plugin"}
 }
 
 // all are the clusters that letters may go to.
