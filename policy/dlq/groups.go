@@ -163,7 +163,7 @@ func (g *groups) refresh(entry *groupEntry) {
 	if err != nil {
 		g.doubt(entry, cause(err))
 	} else {
-		entry.read, entry.last = true, next
+		entry.read, entry.last, entry.wait = true, next, time.Time{}
 		g.set(entry, next)
 		if next.own.topic == "" {
 			entry.due = g.policy.deps.Now().Add(groupFresh)

@@ -247,6 +247,34 @@ func TestBusyGroupDoesNotWait(t *testing.T) {
 	if took := get(); took > groupWait/2 {
 		t.Errorf("and once more: %v", took)
 	}
+	if g := r.policy.groups.known("g1"); !g.doubtful || g.limit != 3 {
+		t.Errorf("group %+v", g)
+	}
+}
+
+// TestWaitsAgain after a reading that was late: the next time without requests makes its settings as old as any.
+func TestWaitsAgain(t *testing.T) {
+	r := newRig(t)
+	on := groupSettings{kmsg.ConfigResourceTypeGroupConfig: {"g1": {keyQueueTopic: "dlq.g"}},
+		kmsg.ConfigResourceTypeTopic: {"dlq.g": {keyQueueAllow: "true"}}}
+	var now atomic.Value
+	now.Store(on)
+	r.describe(func() groupSettings { return now.Load().(groupSettings) })
+	r.finalize(2)
+	r.start(map[string]any{"source": r.address()})
+	for range lookups { // others are being looked up
+		r.policy.groups.slots <- struct{}{}
+	}
+	r.policy.groups.get(t.Context(), "g1")
+	for range lookups {
+		<-r.policy.groups.slots
+	}
+	until(t, "they are read", func() bool { g := r.policy.groups.known("g1"); return g.own.works("orders") })
+	now.Store(groupSettings{})
+	r.ahead.Store(int64(3 * groupRetry))
+	if g := r.policy.groups.get(t.Context(), "g1"); g.own.works("orders") {
+		t.Errorf("group %+v", g)
+	}
 }
 
 // TestReleaseAtTheLimit uses the group's own limit.
