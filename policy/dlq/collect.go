@@ -181,14 +181,21 @@ func (w *work) lockLeft(now time.Time) time.Duration {
 	return left
 }
 
-// topic is the name of a partition's topic: as it passed by, else as the source tells it, which is asked once; empty where nobody knows.
+// topic is the name of a partition's topic: as it passed by, else as the source tells it, which is asked once, for half of the time until ctx ends;
+// empty where nobody knows.
 func (p *part) topic(ctx context.Context, fetch *fetching) string {
 	if p.asked.Topic != "" {
 		return p.asked.Topic
 	}
-	if !p.looked {
-		p.looked, p.name = true, fetch.name(ctx, "")
+	if p.looked {
+		return p.name
 	}
+	if end, ok := ctx.Deadline(); ok { // some letters can do without
+		limited, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = limited
+	}
+	p.looked, p.name = true, fetch.name(ctx, "")
 	return p.name
 }
 

@@ -88,6 +88,23 @@ func TestSourceDoesNotTellTheName(t *testing.T) {
 	}
 }
 
+// TestSourceIsSilent goes on without the name where that does not matter, as long as there is time to produce.
+func TestSourceIsSilent(t *testing.T) {
+	r := newRig(t, kfake.SeedTopics(3, "dlq.all"))
+	r.cluster.ControlKey(int16(kmsg.Metadata), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		m := q.(*kmsg.MetadataRequest)
+		return nil, nil, len(m.Topics) > 0 && m.Topics[0].TopicID == r.topic
+	})
+	r.start(map[string]any{"source": r.address(), "topic": "dlq.all", "on_failure": []string{"release", "withhold"}})
+	r.keep(1)
+	q := r.request(1, reject(0, 0))
+	q.Partitions[0].Topic = ""
+	if v := r.decide(q); v.Reason != "dead letters: 1 produced" {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
 // TestInferredUnderNoName counts what cannot be written.
 func TestInferredUnderNoName(t *testing.T) {
 	r := newRig(t)
