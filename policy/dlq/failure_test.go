@@ -236,7 +236,7 @@ func TestSpoolTakesLargeLettersInPieces(t *testing.T) {
 	until(t, "no memory is taken", func() bool { return r.policy.room.used() == 0 })
 }
 
-// TestSpooledTooLate has the spool write a letter after its request has given up. The topic works: nothing else may have to come for it to be delivered.
+// TestSpooledTooLate has the spool write a letter after its request has given up. Its topic works: nothing else may have to come for it to be written.
 func TestSpooledTooLate(t *testing.T) {
 	r := newRig(t)
 	r.start(nil)
