@@ -17,11 +17,30 @@ const (
 	drainMaximum = 10 * time.Second
 )
 
+// What became of a dead letter that was taken from the spool, as drained_total has it.
+const (
+	drainDelivered = "delivered"
+	drainBare      = "without_payload"
+	drainRefused   = "refused"
+)
+
+// maxCauses is how many causes of one outage are told: some errors have a file's name or a port in them, and are new each time.
+const maxCauses = 20
+
+// errTopicLimit is why a broker refuses a letter that max_record allows.
+var errTopicLimit = errors.New("larger than max.message.bytes of the dead-letter topic allows, which can be raised there")
+
 // drainer delivers one queue, in order.
 type drainer struct {
 	policy *Policy
 	queue  *spool.Queue
-	failed bool // said so
+	said   map[string]bool // causes of the outage that goes on; nil while there is none
+}
+
+// outcome is what producing a letter came to.
+type outcome struct {
+	result string // empty while it has to be tried again
+	err    error  // why it has, or why no topic will ever take it
 }
 
 // run ends when the queue is empty, or the policy is closed.
@@ -47,18 +66,26 @@ func (d *drainer) run() {
 	}
 }
 
-// say tells of the first failure, and of the end of it.
+// say tells of each cause of an outage once, and of its end.
 func (d *drainer) say(err error) {
 	switch {
-	case err != nil && !d.failed && d.policy.ctx.Err() == nil:
-		d.policy.deps.Notify(fmt.Sprintf("dead letters for %s wait in the spool: %s", d.queue.Name(), cause(err)))
-	case err == nil && d.failed:
+	case err != nil && d.policy.ctx.Err() == nil:
+		why := cause(err)
+		if d.said[why] || len(d.said) >= maxCauses {
+			return
+		}
+		if d.said == nil {
+			d.said = make(map[string]bool)
+		}
+		d.said[why] = true
+		d.policy.deps.Notify(fmt.Sprintf("dead letters for %s wait in the spool: %s", d.queue.Name(), why))
+	case err == nil && d.said != nil:
+		d.said = nil
 		d.policy.deps.Notify(fmt.Sprintf("dead letters for %s are delivered from the spool again", d.queue.Name()))
 	}
-	d.failed = err != nil
 }
 
-// some delivers a few letters and says how many. It takes off the queue what was delivered before the first that was not.
+// some delivers a few letters, and says how many the queue is rid of.
 func (d *drainer) some() (int, error) {
 	held, err := d.policy.drains.take(d.policy.ctx, max(drainBytes, d.queue.Largest()))
 	if err != nil {
@@ -71,78 +98,109 @@ func (d *drainer) some() (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(d.policy.ctx, drainTimeout)
 	defer cancel()
-	errs := make([]error, len(entries))
+	outcomes := make([]outcome, len(entries))
 	done := make(chan struct{}, len(entries))
 	for i, e := range entries {
-		d.deliver(ctx, e, func(err error) { errs[i] = err; done <- struct{}{} })
+		d.deliver(ctx, e, func(o outcome) { outcomes[i] = o; done <- struct{}{} })
 	}
 	for range entries {
 		<-done
 	}
+	return d.settle(entries, outcomes)
+}
+
+// settle takes off the queue what comes before the first letter that has to be tried again, and says how much. Letters that no topic will take are
+// set aside here, in their turn: one behind a letter that is tried again would be set aside each time.
+func (d *drainer) settle(entries []spool.Entry, outcomes []outcome) (int, error) {
+	ctx, cancel := context.WithTimeout(d.policy.ctx, drainTimeout)
+	defer cancel()
 	n := 0
-	for ; n < len(entries) && err == nil; n++ {
-		if err = errs[n]; err != nil {
+	var err error
+	for n < len(entries) {
+		o := outcomes[n]
+		if o.result == drainRefused {
+			o.err = d.setAside(ctx, entries[n], o.err)
+		}
+		if err = o.err; err != nil {
 			break
 		}
+		d.policy.metrics.drained.WithLabelValues(o.result).Inc()
+		n++
 	}
-	d.policy.metrics.drained.WithLabelValues("delivered").Add(float64(n))
 	return n, errors.Join(err, d.queue.Done(entries[:n]))
 }
 
 // deliver produces one entry.
-func (d *drainer) deliver(ctx context.Context, e spool.Entry, done func(error)) {
+func (d *drainer) deliver(ctx context.Context, e spool.Entry, done func(outcome)) {
 	r, err := letter.Decode(e.Data)
 	if err != nil {
-		done(d.refuse(ctx, e, err))
+		done(outcome{drainRefused, err})
 		return
 	}
 	s := d.policy.senders[r.Cluster]
 	if s == nil {
-		done(fmt.Errorf("there is no cluster %q any more", r.Cluster))
+		done(outcome{err: fmt.Errorf("there is no cluster %q any more", r.Cluster)})
 		return
 	}
 	s.ensure(ctx, r.Topic)
 	s.produce(ctx, &r, func(err error) {
 		if !tooLarge(err) {
 			s.forget(r.Topic, err)
-			done(err)
+			done(outcomeOf(drainDelivered, err))
 			return
 		}
-		if !d.policy.spawn(func() { d.tooLarge(ctx, e, &r, s, done) }) {
-			done(context.Canceled)
+		if !d.policy.spawn(func() { d.tooLarge(ctx, &r, s, done) }) {
+			done(outcome{err: context.Canceled})
 		}
 	})
 }
 
-// tooLarge produces a letter without payload, or keeps it aside, as the configuration wants it.
-func (d *drainer) tooLarge(ctx context.Context, e spool.Entry, r *letter.Record, s *sender, done func(error)) {
+// outcomeOf is the outcome of producing a letter in a form that was not too large.
+func outcomeOf(result string, err error) outcome {
+	if err != nil {
+		return outcome{err: err}
+	}
+	return outcome{result: result}
+}
+
+// tooLarge produces a letter without payload, or gives it up, as the configuration wants it.
+func (d *drainer) tooLarge(ctx context.Context, r *letter.Record, s *sender, done func(outcome)) {
+	why := d.limit(r)
 	if d.policy.config.TooLargeFails {
-		done(d.refuse(ctx, e, errLarge))
+		done(outcome{drainRefused, why})
 		return
 	}
-	d.policy.metrics.drained.WithLabelValues("without_payload").Inc()
 	r.Strip(tooLargeReason)
 	s.produce(ctx, r, func(err error) {
 		if tooLarge(err) {
-			err = d.refuse(ctx, e, err)
+			done(outcome{drainRefused, fmt.Errorf("even without its payload %w", d.limit(r))})
+			return
 		}
-		done(err)
+		done(outcomeOf(drainBare, err))
 	})
 }
 
-// refuse keeps an entry aside that no topic will ever take.
-func (d *drainer) refuse(ctx context.Context, e spool.Entry, why error) error {
+// limit is what a letter that is too large exceeds: max_record, should it be lower than when the letter was spooled, or else the topic's limit.
+func (d *drainer) limit(r *letter.Record) error {
+	if int64(r.Size()) > d.policy.config.MaxRecord {
+		return errLarge
+	}
+	return errTopicLimit
+}
+
+// setAside keeps an entry that no topic will ever take in a queue that nobody drains.
+func (d *drainer) setAside(ctx context.Context, e spool.Entry, why error) error {
 	s := d.policy.opened()
 	if s == nil {
 		return spool.ErrClosed
 	}
 	q, err := s.Queue(d.queue.Name() + refusedQueue)
 	if err == nil {
-		err = q.Append(ctx, e.Data)
+		err = q.Move(ctx, e)
 	}
-	if err == nil {
-		d.policy.metrics.drained.WithLabelValues("refused").Inc()
-		d.policy.deps.Notify(fmt.Sprintf("a dead letter for %s stays in the spool, for somebody to look at: %s", d.queue.Name(), cause(why)))
+	if err != nil {
+		return fmt.Errorf("one that no topic takes cannot be set aside: %w", err)
 	}
-	return err
+	d.policy.deps.Notify(fmt.Sprintf("a dead letter for %s stays in the spool, for somebody to look at: %s", d.queue.Name(), cause(why)))
+	return nil
 }

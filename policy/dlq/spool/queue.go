@@ -95,7 +95,19 @@ func (q *Queue) Append(ctx context.Context, data []byte) error {
 // Entries are not copied: each is written twice, to a checksum first, and must write the same then. written is called, once, when no entry will be
 // written any more. That may be after Write has returned, when ctx ends first.
 func (q *Queue) Write(ctx context.Context, entries []io.WriterTo, written func()) error {
-	b, err := q.enqueue(entries, written)
+	return q.put(ctx, entries, written, true)
+}
+
+// Move keeps an entry of another queue of the store, which takes it off there afterwards: a crash in between leaves it in both. MaxBytes and MaxAge
+// do not count: the entry is in the spool already, and there is no other place for it. So the spool may be larger than MaxBytes by what was moved
+// out of the segments that are being delivered: about SegmentBytes, or one entry, a queue.
+func (q *Queue) Move(ctx context.Context, e Entry) error {
+	return q.put(ctx, []io.WriterTo{Bytes(e.Data)}, func() {}, false)
+}
+
+// put is Write, within the bounds or not.
+func (q *Queue) put(ctx context.Context, entries []io.WriterTo, written func(), bounded bool) error {
+	b, err := q.enqueue(entries, written, bounded)
 	if err != nil {
 		written()
 		return err
@@ -109,7 +121,7 @@ func (q *Queue) Write(ctx context.Context, entries []io.WriterTo, written func()
 }
 
 // enqueue puts entries into the batch that is written next, and has that written.
-func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
+func (q *Queue) enqueue(entries []io.WriterTo, written func(), bounded bool) (*batch, error) {
 	now, frames, size := q.store.options.Now(), make([]frame, len(entries)), int64(0)
 	for i, e := range entries {
 		var err error
@@ -118,7 +130,7 @@ func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
 		}
 		size += frames[i].size
 	}
-	if err := q.store.reserve(size, !q.aside()); err != nil {
+	if err := q.store.reserve(size, bounded); err != nil {
 		return nil, err
 	}
 	q.mu.Lock()
@@ -128,7 +140,7 @@ func (q *Queue) enqueue(entries []io.WriterTo, written func()) (*batch, error) {
 	case q.closed:
 		q.store.free(size)
 		return nil, ErrClosed
-	case limit > 0 && q.age() > limit && !q.aside():
+	case bounded && limit > 0 && q.age() > limit:
 		q.store.free(size)
 		return nil, ErrAge
 	case q.pending == nil:

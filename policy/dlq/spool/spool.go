@@ -26,7 +26,7 @@ import (
 
 // Options bound a Store.
 type Options struct {
-	MaxBytes     int64            // of all segments; what would be more is refused
+	MaxBytes     int64            // of all segments; what would be more is refused, except by Move
 	MaxAge       time.Duration    // of the oldest entry of a queue: one that has waited longer refuses more; 0 is no bound
 	SegmentBytes int64            // a segment is closed when it has as many; 0 stands for 16 MiB
 	Now          func() time.Time // nil is time.Now
@@ -203,14 +203,14 @@ func (s *Store) Size() (bytes int64, oldest time.Duration) {
 	return s.bytes, oldest
 }
 
-// reserve makes sure that n more bytes are allowed, which they always are where there is no bound.
-func (s *Store) reserve(n int64, bound bool) error {
+// reserve makes sure that n more bytes are allowed, or takes them whatever there is already.
+func (s *Store) reserve(n int64, bounded bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return ErrClosed
-	case bound && s.bytes+n > s.options.MaxBytes:
+	case bounded && s.bytes+n > s.options.MaxBytes:
 		return ErrFull
 	}
 	s.bytes += n

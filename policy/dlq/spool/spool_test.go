@@ -218,9 +218,12 @@ func TestAside(t *testing.T) {
 	now, dir := time.Now(), t.TempDir()
 	o := Options{MaxBytes: 100, MaxAge: time.Minute, Now: func() time.Time { return now }, Aside: "!no"}
 	s := open(t, dir, o)
-	appendAll(t, queue(t, s, "q!no"), string(make([]byte, 60)))
-	now = now.Add(2 * time.Minute)
-	appendAll(t, queue(t, s, "q!no"), string(make([]byte, 60)))
+	for range 2 {
+		if err := queue(t, s, "q!no").Move(t.Context(), Entry{Data: make([]byte, 60)}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(2 * time.Minute)
+	}
 	check := func() {
 		t.Helper()
 		if n, age := s.Size(); n != 2*(60+frameHead+timeSize) || age != 0 {
@@ -239,6 +242,30 @@ func TestAside(t *testing.T) {
 	}
 	s = open(t, dir, o)
 	check()
+}
+
+// TestMove: what another queue cannot get rid of is kept in a full spool, and behind one that is too old.
+func TestMove(t *testing.T) {
+	now := time.Now()
+	s := open(t, t.TempDir(), Options{MaxBytes: 100, MaxAge: time.Hour, Now: func() time.Time { return now }})
+	q, aside := queue(t, s, "q"), queue(t, s, "q!refused")
+	appendAll(t, q, string(make([]byte, 60)))
+	_, entries := next(t, q, 1000)
+	for range 2 {
+		if err := aside.Move(t.Context(), entries[0]); err != nil {
+			t.Fatal("what no place takes stays at the head of its queue: ", err)
+		}
+		now = now.Add(2 * time.Hour)
+	}
+	if err := q.Done(entries); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := s.Size(); n != 2*(frameHead+timeSize+60) || aside.Waiting() != 2 {
+		t.Errorf("%d bytes, and %d wait", n, aside.Waiting())
+	}
+	if err := q.Append(t.Context(), []byte("x")); !errors.Is(err, ErrFull) {
+		t.Errorf("the bound is no bound for others: %v", err)
+	}
 }
 
 // TestDiskFails has the segment's file fail, and then work again.
