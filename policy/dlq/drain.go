@@ -30,6 +30,15 @@ const maxCauses = 20
 // errTopicLimit is why a broker refuses a letter that max_record allows.
 var errTopicLimit = errors.New("larger than max.message.bytes of the dead-letter topic allows, which can be raised there")
 
+// tellDamage tells what of a spool that was opened cannot be read.
+func (p *Policy) tellDamage(s *spool.Store) {
+	for _, d := range s.Damaged() {
+		p.metrics.damaged.Inc()
+		p.deps.Notify(fmt.Sprintf("the spool is damaged: %s; look for dead letters in that file, or in *.damaged beside it, where it is kept once what "+
+			"can be read of it is delivered, and remove it", d))
+	}
+}
+
 // drainer delivers one queue, in order.
 type drainer struct {
 	policy *Policy

@@ -2,6 +2,8 @@ package dlq
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -120,4 +122,38 @@ func TestDrainSaysEachCause(t *testing.T) {
 	if !slices.Equal(r.notices.all[:4], want) || len(r.notices.all) != 3+maxCauses {
 		t.Errorf("said %d: %q", len(r.notices.all), r.notices.all)
 	}
+}
+
+// TestSpoolDamageIsTold: a bit that is wrong on the disk loses no letter but its own, and an operator learns of it.
+func TestSpoolDamageIsTold(t *testing.T) {
+	r := newRig(t)
+	up := r.down(kerr.NotEnoughReplicas)
+	r.start(map[string]any{"budget": "50ms"})
+	r.keep(3)
+	r.decide(r.request(5, reject(0, 2)))
+	if err := r.policy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(SpoolDir(r.state, "dlq"), "*", "*.spool"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len("ackspl01")+2] ^= 1 // the length of the first is 64 KiB more
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up()
+	r.start(nil)
+	if !r.notices.has(files[0]) || value(r.policy.metrics.damaged) != 1 {
+		t.Errorf("%v counted, and told is %q", value(r.policy.metrics.damaged), r.notices.all)
+	}
+	if got, want := r.distinct("dlq.orders", 2), r.ids(1, 2); !slices.Equal(got, want) {
+		t.Errorf("dead letters %v instead of %v", got, want)
+	}
+	kept := strings.TrimSuffix(files[0], ".spool") + ".damaged"
+	until(t, "the file is kept", func() bool { _, err := os.Stat(kept); return err == nil })
 }

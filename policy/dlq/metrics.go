@@ -15,6 +15,7 @@ type metrics struct {
 	unseen        *prometheus.CounterVec // partitions with too many offsets, by what was done
 	verdicts      *prometheus.CounterVec
 	drained       *prometheus.CounterVec
+	damaged       prometheus.Counter // stretches of the spool
 	transactional prometheus.Counter
 	transactions  *prometheus.CounterVec // letters in transactions, by what became of them
 	lostWithout   prometheus.Counter
@@ -43,6 +44,7 @@ func newMetrics(p *Policy) *metrics {
 		unseen:        vec("partitions_over_limit_total", "Partitions of a request with more offsets than max_letters, by what was done.", "result"),
 		verdicts:      vec("verdicts_total", "Offsets whose Reject was forwarded, by the broker's verdict.", "verdict"),
 		drained:       vec("drained_total", "Dead letters taken from the spool, by result.", "result"),
+		damaged:       one("spool_damaged_total", "Stretches of the spool's files that could not be read when it was opened."),
 		transactional: one("transactional_total", "Requests that reject in a transaction and passed without dead letters."),
 		transactions:  vec("transaction_letters_total", "Dead letters that were to wait for the end of a transaction, by what became of them.", "result"),
 		lostWithout:   one("lost_without_dlq_total", "Last deliveries whose lock ran out with no acknowledgement that the broker took."),
@@ -60,8 +62,8 @@ func newMetrics(p *Policy) *metrics {
 		m.payloads[kind] = payloads.WithLabelValues(string(kind))
 	}
 	m.fates[queued] = m.transactions.WithLabelValues(lettersQueued)
-	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.transactional, m.transactions, m.lostWithout, m.stoodDown,
-		m.tookOver,
+	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.damaged, m.transactional, m.transactions, m.lostWithout,
+		m.stoodDown, m.tookOver,
 		gauge("transaction_bytes", "Bytes of dead letters that wait for the end of a transaction.",
 			func() float64 { return float64(p.transactions.bytes()) }),
 		gauge("memory_bytes", "Bytes of dead letters that are being produced or spooled.", func() float64 { return float64(p.room.used()) }),

@@ -75,6 +75,7 @@ func (p *Policy) tryOpen() error {
 	if err != nil {
 		return err
 	}
+	p.tellDamage(s)
 	for _, q := range s.Queues() {
 		if q.Waiting() > 0 {
 			p.drain(q)

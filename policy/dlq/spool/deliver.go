@@ -17,6 +17,19 @@ type position struct {
 	at     int64  // bytes
 }
 
+// in is the place in a segment, 0 where it is in another.
+func (p position) in(number uint64) int64 {
+	if number == p.number {
+		return p.at
+	}
+	return 0
+}
+
+// behind says whether the position is behind the entry at a place.
+func (p position) behind(number uint64, at int64) bool {
+	return number < p.number || number == p.number && at < p.at
+}
+
 const (
 	positionFile = "position"
 	positionSize = 20
@@ -41,7 +54,7 @@ func (q *Queue) Next(maxBytes int) ([]Entry, error) {
 		before := len(all)
 		var whole bool
 		var err error
-		if all, whole, err = readSegment(segmentPath(q.dir, s.number), from, s.size, maxBytes, all); err != nil && len(all) == 0 {
+		if all, whole, err = readSegment(segmentPath(q.dir, s.number), &s, from, maxBytes, all); err != nil && len(all) == 0 {
 			return nil, fmt.Errorf("spool: %w", err)
 		}
 		for _, e := range all[before:] {
@@ -59,34 +72,36 @@ func (q *Queue) Next(maxBytes int) ([]Entry, error) {
 	return all, nil
 }
 
-// readSegment appends the entries between two places to those before, up to maxBytes of data; one at least where there would be none. It says
-// whether these are all.
-func readSegment(path string, from, size int64, maxBytes int, before []Entry) (all []Entry, whole bool, err error) {
-	if from >= size {
-		return before, true, nil
+// readSegment appends the entries of a segment from a place on to those before, up to maxBytes of data; one at least where there would be none. It
+// says whether these are all.
+func readSegment(path string, s *segment, from int64, maxBytes int, before []Entry) (all []Entry, whole bool, err error) {
+	all, from = before, s.skip(from)
+	if from >= s.size {
+		return all, true, nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return before, false, err
+		return all, false, err
 	}
 	defer file.Close()
-	f, err := readFrames(file, from, size)
-	if err != nil {
-		return before, false, err
+	for from < s.size {
+		f := readFrames(file, from, s.until(from))
+		for {
+			e, err := f.next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return all, false, fmt.Errorf("%s, at byte %d: %w; when ackproxy starts again it goes on behind that", path, f.at, err)
+			}
+			if maxBytes -= len(e.Data); maxBytes < 0 && len(all) > 0 {
+				return all, false, nil
+			}
+			all = append(all, e)
+		}
+		from = s.skip(f.at)
 	}
-	for all = before; ; {
-		e, err := f.next()
-		if err == io.EOF {
-			return all, true, nil
-		}
-		if err != nil {
-			return all, false, err
-		}
-		if maxBytes -= len(e.Data); maxBytes < 0 && len(all) > 0 {
-			return all, false, nil
-		}
-		all = append(all, e)
-	}
+	return all, true, nil
 }
 
 // Done says that these entries, the first that Next returned, are delivered.
@@ -103,12 +118,13 @@ func (q *Queue) Done(entries []Entry) error {
 
 // step moves the position behind an entry.
 func (q *Queue) step(length int64) {
-	for _, s := range q.segments {
+	for i := range q.segments {
+		s := &q.segments[i]
 		if s.number > q.read.number {
 			q.read = position{s.number, int64(len(magic))}
 		}
 		if s.number == q.read.number && q.read.at < s.size {
-			q.read.at = max(q.read.at, int64(len(magic))) + length
+			q.read.at = s.skip(q.read.at) + length
 			return
 		}
 	}
@@ -133,7 +149,7 @@ func (q *Queue) remove() error {
 		}
 		path := segmentPath(q.dir, s.number)
 		if s.damaged {
-			errs = append(errs, os.Rename(path, strings.TrimSuffix(path, extension)+damaged))
+			errs = append(errs, keep(path))
 		} else {
 			errs = append(errs, os.Remove(path))
 		}
@@ -141,6 +157,18 @@ func (q *Queue) remove() error {
 		q.segments = q.segments[1:]
 	}
 	return errors.Join(errs...)
+}
+
+// keep renames a damaged segment, for somebody to look at, to a name that no earlier one has.
+func keep(path string) error {
+	base := strings.TrimSuffix(path, extension)
+	name := base + damaged
+	for i := 2; ; i++ {
+		if _, err := os.Lstat(name); err != nil {
+			return os.Rename(path, name)
+		}
+		name = fmt.Sprintf("%s-%d%s", base, i, damaged)
+	}
 }
 
 func (q *Queue) delivered(s segment) bool {

@@ -24,6 +24,8 @@ type Queue struct {
 	name  string
 	dir   string
 
+	damage []Damage // that was found when it was opened
+
 	mu       sync.Mutex
 	segments []segment // ascending; the last is written to while file is open
 	number   uint64    // of the last segment there ever was

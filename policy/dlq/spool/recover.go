@@ -20,8 +20,8 @@ func openQueue(s *Store, name string) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range numbers {
-		if err := q.recover(n); err != nil {
+	for i, n := range numbers {
+		if err := q.recover(n, i == len(numbers)-1); err != nil {
 			return nil, err
 		}
 	}
@@ -32,10 +32,10 @@ func openQueue(s *Store, name string) (*Queue, error) {
 }
 
 // recover takes in a segment of an earlier process.
-func (q *Queue) recover(number uint64) error {
+func (q *Queue) recover(number uint64, last bool) error {
 	path := segmentPath(q.dir, number)
-	valid, err := scan(path, func(e Entry, at int64) {
-		if number < q.read.number || number == q.read.number && at < q.read.at {
+	found, err := scan(path, last, q.read.in(number), func(e Entry, at int64) {
+		if q.read.behind(number, at) {
 			return
 		}
 		if q.waiting == 0 {
@@ -44,19 +44,53 @@ func (q *Queue) recover(number uint64) error {
 		q.waiting++
 		q.largest = max(q.largest, int64(len(e.Data)))
 	})
-	q.number = max(q.number, number)
-	switch {
-	case errors.Is(err, errTorn) && valid == 0: // not even its head was written
-		return os.Remove(path)
-	case errors.Is(err, errTorn):
-		if err := os.Truncate(path, valid); err != nil {
-			return fmt.Errorf("cutting off a torn tail: %w", err)
-		}
-	case err != nil && !errors.Is(err, errDamaged):
+	if err != nil {
 		return err
 	}
-	q.segments = append(q.segments, segment{number, max(valid, int64(len(magic))), errors.Is(err, errDamaged)})
+	q.number = max(q.number, number)
+	switch {
+	case found.torn && found.size == 0: // not even its head was written
+		return os.Remove(path)
+	case found.torn:
+		if err := truncate(path, found.size); err != nil {
+			return fmt.Errorf("cutting off a torn tail: %w", err)
+		}
+	}
+	unreadable := found.unreadable()
+	for _, g := range unreadable {
+		q.damage = append(q.damage, Damage{File: path, At: g.from, Bytes: g.to - g.from})
+	}
+	q.segments = append(q.segments, segment{number, max(found.size, int64(len(magic))), found.gaps, len(unreadable) > 0})
 	return nil
+}
+
+// truncate cuts a file off, and has that on disk before anything is written to the next: else it might be torn, and not the last.
+func truncate(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
+}
+
+// Damage is a stretch of a segment that cannot be read, and is not what an interrupted write leaves.
+type Damage struct {
+	File      string // the segment's; it is kept under a name with *.damaged once its other entries are delivered
+	At, Bytes int64
+}
+
+// String says what is damaged, and where.
+func (d Damage) String() string {
+	return fmt.Sprintf("%s: %d bytes from byte %d on cannot be read", d.File, d.Bytes, d.At)
+}
+
+// Damaged is what could not be read when the spool was opened.
+func (s *Store) Damaged() []Damage {
+	var all []Damage
+	for _, q := range s.Queues() {
+		all = append(all, q.damage...)
+	}
+	return all
 }
 
 // Read tells each about the entries of a spool that are not delivered, whoever has it open: queue by queue, oldest first. It changes nothing.
@@ -84,18 +118,17 @@ func readQueue(dir string, each func(Entry) error) error {
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
-	for _, n := range numbers {
+	for i, n := range numbers {
 		var failed error
-		_, err := scan(segmentPath(dir, n), func(e Entry, at int64) {
-			if failed == nil && (n > from.number || n == from.number && at >= from.at) {
+		_, err := scan(segmentPath(dir, n), i == len(numbers)-1, from.in(n), func(e Entry, at int64) {
+			if failed == nil && !from.behind(n, at) {
 				failed = each(e)
 			}
 		})
 		switch {
 		case failed != nil:
 			return failed
-		case err == nil, errors.Is(err, errTorn), errors.Is(err, errDamaged), errors.Is(err, fs.ErrNotExist): // delivered meanwhile
-		default:
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // delivered meanwhile
 			return fmt.Errorf("spool: %w", err)
 		}
 	}

@@ -31,8 +31,30 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // segment is one file of a queue.
 type segment struct {
 	number  uint64
-	size    int64 // bytes that are valid, the head included
-	damaged bool  // more follows, which is not
+	size    int64 // bytes up to the end of the last entry, the head included
+	gaps    []gap // before that
+	damaged bool  // there are gaps, or more follows that cannot be read
+}
+
+// skip is a place, or behind the gap that it is in.
+func (s *segment) skip(at int64) int64 {
+	at = max(at, int64(len(magic)))
+	for _, g := range s.gaps {
+		if g.from <= at && at < g.to {
+			at = g.to
+		}
+	}
+	return at
+}
+
+// until says where the entries end that begin at a place and have no gap between them.
+func (s *segment) until(at int64) int64 {
+	for _, g := range s.gaps {
+		if g.from >= at {
+			return g.from
+		}
+	}
+	return s.size
 }
 
 func segmentPath(dir string, number uint64) string {
@@ -109,21 +131,9 @@ var (
 	errDamaged = errors.New("a frame does not match its checksum") // by that, too, or by a disk that fails
 )
 
-// readFrames begins at a place in a segment of so many bytes; 0 is its head, which is checked.
-func readFrames(r io.ReaderAt, at, size int64) (*frames, error) {
-	f := &frames{r: bufio.NewReaderSize(io.NewSectionReader(r, at, size-at), readBuffer), left: size - at, at: at}
-	if at > 0 {
-		return f, nil
-	}
-	head := make([]byte, len(magic))
-	if _, err := io.ReadFull(f.r, head); err != nil {
-		return nil, torn(err)
-	}
-	if string(head) != magic {
-		return nil, errDamaged
-	}
-	f.at, f.left = f.at+int64(len(magic)), f.left-int64(len(magic))
-	return f, nil
+// readFrames begins at an entry of a segment that is read up to a size.
+func readFrames(r io.ReaderAt, at, size int64) *frames {
+	return &frames{r: bufio.NewReaderSize(io.NewSectionReader(r, at, size-at), readBuffer), left: size - at, at: at}
 }
 
 // next reads an entry. io.EOF is the end; errTorn and errDamaged say that the rest cannot be read.
@@ -158,33 +168,4 @@ func torn(err error) error {
 		return errTorn
 	}
 	return err
-}
-
-// scan reads all of a segment, tells each about every entry and where it begins, and says how many bytes are valid. errTorn and errDamaged say
-// that more follows, which is not.
-func scan(path string, each func(e Entry, at int64)) (valid int64, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	f, err := readFrames(file, 0, info.Size())
-	if err != nil {
-		return 0, err
-	}
-	for {
-		at := f.at
-		e, err := f.next()
-		switch {
-		case err == io.EOF:
-			return f.at, nil
-		case err != nil:
-			return f.at, err
-		}
-		each(e, at)
-	}
 }

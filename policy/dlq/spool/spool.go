@@ -7,10 +7,13 @@
 //	ackspl01                                                          8 bytes
 //	length, 4 bytes | CRC-32C, 4 bytes | time, 8 bytes | entry        again and again; little-endian; length and CRC are of time and entry
 //
-// A segment is written by one process only, and ends at the first frame that is cut off or does not match its checksum: the tail of a write that
-// a crash interrupted. What is cut off goes when the spool is opened; a segment with a wrong checksum inside is kept, as *.damaged, once all
-// before that is delivered. A file position says from where on entries are to be delivered. It is not synchronised to disk: after a power failure
-// some entries may be delivered again. Segments whose entries are all delivered are removed.
+// A segment is written by one process only. The next one cuts off what a crash left of a last write: at the end of the last segment, the beginning of
+// one entry, and zero bytes where a file had become longer and its data was not on disk yet. All else that does not match its checksum is damage: the
+// entries around it are delivered, where it is certain that they are entries, and the segment is kept then, as *.damaged, for somebody to look at.
+// Damaged tells of it.
+//
+// A file position says from where on entries are to be delivered. It is not synchronised to disk: after a power failure some entries may be delivered
+// again. Segments whose entries are all delivered are removed.
 package spool
 
 import (

@@ -162,7 +162,7 @@ func TestDamageIsKept(t *testing.T) {
 	q = queue(t, s, "q")
 	appendAll(t, q, "fourth")
 	texts, entries := next(t, q, 1000)
-	want(t, texts, "first", "fourth")
+	want(t, texts, "first", "third", "fourth")
 	if err := q.Done(entries); err != nil {
 		t.Fatal(err)
 	}
