@@ -189,6 +189,29 @@ func TestTornInTheMiddle(t *testing.T) {
 	wantKept(t, s, q, torn)
 }
 
+// TestNotTorn has what no interrupted write leaves at the end.
+func TestNotTorn(t *testing.T) {
+	whole, starts := image("first", "second", "third")
+	lengthAndData := slices.Clone(whole)
+	lengthAndData[starts[1]+2] ^= 1
+	lengthAndData[starts[1]+entryHead] ^= 1
+	for what, b := range map[string][]byte{
+		"another entry behind it":        lengthAndData,
+		"a length that no entry has":     append(slices.Clone(whole), 4, 0, 0, 0, 1, 2, 3, 4),
+		"more than one entry":            []byte(string(whole) + "\x09\x00\x00\x00" + strings.Repeat("\x01", 100) + strings.Repeat("\x00", 100)),
+		"a segment of another version":   append([]byte("ackspl02"), bytes.Repeat([]byte{1}, 100)...),
+		"the head of another version":    []byte("ackspl02"),
+		"the beginning of no such head":  []byte("acksql"),
+		"a head that is wrong, and zero": append([]byte("ackspl03"), make([]byte, 100)...),
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, q := reopen(t, b)
+			take(t, q)
+			wantKept(t, s, q, b)
+		})
+	}
+}
+
 // TestDamagedTwice has several entries wrong, those between them good, and the last one torn.
 func TestDamagedTwice(t *testing.T) {
 	whole, starts := image("0", "1", "2", "3", "4", "5")
@@ -221,7 +244,8 @@ func TestDamageBehindPosition(t *testing.T) {
 	}
 	b := slices.Clone(whole)
 	b[starts[0]+2] ^= 1
-	b[starts[4]+4] ^= 1 // and so no entries lead to the end
+	b[starts[0]+entryHead] ^= 1 // its data as well, so that nobody knows where it ends
+	b[starts[4]+4] ^= 1
 	if err := os.WriteFile(segmentPath(q.dir, 1), b, fileMode); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (q *Queue) recover(number uint64, last bool) error {
 	switch {
 	case found.torn && found.size == 0: // not even its head was written
 		return os.Remove(path)
-	case found.torn:
+	case found.torn && len(found.gaps) == 0: // else all of it is kept
 		if err := truncate(path, found.size); err != nil {
 			return fmt.Errorf("cutting off a torn tail: %w", err)
 		}
