@@ -268,6 +268,23 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// TestMoveAndCrash ends before the entry is taken off its queue: it is in both.
+func TestMoveAndCrash(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	q := queue(t, s, "q")
+	appendAll(t, q, "a", "b")
+	_, entries := next(t, q, 1000)
+	if err := errors.Join(queue(t, s, "q!refused").Move(t.Context(), entries[0]), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	texts, _ := next(t, queue(t, s, "q"), 1000)
+	want(t, texts, "a", "b")
+	texts, _ = next(t, queue(t, s, "q!refused"), 1000)
+	want(t, texts, "a")
+}
+
 // TestDiskFails has the segment's file fail, and then work again.
 func TestDiskFails(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
