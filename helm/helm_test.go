@@ -3,9 +3,11 @@ package helm
 
 import (
 	"bytes"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"io/fs"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,10 +145,29 @@ func checkConfig(t *testing.T, rendered string) {
 	t.Error("no ConfigMap")
 }
 
+// secrets is a folder with what the values mount below /secrets.
+func secrets(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	for name, text := range map[string][]byte{
+		"kafka/password": []byte("secret\n"),
+		"ca/ca.crt":      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // validate fails unless ackproxy would run with a file of that text and these variables, each of which has to be one of its own.
 func validate(t *testing.T, text string, env []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
+	text = strings.ReplaceAll(text, "/secrets/", secrets(t)+"/")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
