@@ -31,7 +31,7 @@ type conn struct {
 	spoke      atomic.Bool                      // a byte of the broker's reached the client
 	relay      atomic.Bool                      // after a SaslHandshake v0 that cannot be followed: frames pass unread
 
-	watching atomic.Pointer[watch] // of the last decision that waited
+	watching atomic.Pointer[watch] // of a decision that waits
 	left     atomic.Int32          // halves that have not ended
 	patience *time.Timer           // of a refusal that waits; set by the request half as it ends
 	answered chan struct{}         // closed when the response half has ended

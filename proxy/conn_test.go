@@ -322,3 +322,19 @@ func oneConnection(addr string, id int32) error {
 	}
 	return nil
 }
+
+// A client that resets its connection while its next request waits for room ends the connection, though the broker answers nothing.
+func TestClientResetsWhileItsRequestWaitsForRoom(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		got := make(chan struct{}, 1)
+		s := start(t, Config{MaxInFlight: 1, Upstream: []string{script(t, answering(func([]byte) []byte { got <- struct{}{}; return nil }))}}, src)
+		c := dial(t, s)
+		skipHidden(t, s, c)
+		c.Write(append(opaque(1, 10), opaque(2, 10)...))
+		<-got
+		time.Sleep(100 * time.Millisecond)
+		c.SetLinger(0)
+		c.Close()
+		eventually(t, "the connection's end", func() bool { return s.open() == 0 })
+	})
+}

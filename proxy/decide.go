@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ackproxy/ackproxy/policy"
@@ -18,7 +19,7 @@ type answerVerdict struct {
 	closeAfter int // bytes of the answer
 }
 
-// lookAtClient is how often a client is looked at while a policy waits: nobody reads from it meanwhile.
+// lookAtClient is how often a client is looked at while its connection waits for a policy, a delay, or room: nobody reads from it meanwhile.
 const lookAtClient = 500 * time.Millisecond
 
 // decide asks the policies about a request, and returns what to forward instead of it, or nil.
@@ -43,7 +44,7 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		return nil, r.unsent(o, refusal(d))
 	}
 	if d.DelayForward > 0 {
-		if err := r.h.waitFor(d.DelayForward, r.c.failed); err != nil {
+		if err := r.c.delay(r.h, d.DelayForward); err != nil {
 			d.Gone = true
 			return nil, r.unsent(o, err)
 		}
@@ -86,7 +87,7 @@ func (r *requests) unsent(o *policy.Outcome, err error) error {
 	return err
 }
 
-// watch returns a context for a decision that waits. It ends when the connection fails, and soon after the client has reset it. A client's
+// watch returns a context for a decision that waits. It ends when the connection fails, and so soon after the client has reset it. A client's
 // FIN does not end it: the decision is finished, and the request goes on. Most decisions are there before anybody looks.
 func (c *conn) watch() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -101,10 +102,17 @@ func (c *conn) watch() (context.Context, context.CancelFunc) {
 	return ctx, w.stop
 }
 
-// watch is a decision that waits, and who looks after its client.
+// guard fails the connection soon after the client has reset it, until stop is called. The connection has left its loop.
+func (c *conn) guard() (stop func()) {
+	w := &watch{c: c}
+	w.lookIn(lookAtClient)
+	return w.stop
+}
+
+// watch looks after a client while the connection waits for something else.
 type watch struct {
 	c      *conn
-	cancel context.CancelFunc
+	cancel context.CancelFunc // of a decision; nil where none is waited for
 
 	mu   sync.Mutex
 	next *time.Timer // nil: stopped
@@ -121,7 +129,7 @@ func (w *watch) lookIn(d time.Duration) {
 
 func (w *watch) look() {
 	if wasReset(w.c.up.src) {
-		w.cancel()
+		w.c.fail(errReset)
 		return
 	}
 	w.lookIn(lookAtClient)
@@ -131,11 +139,35 @@ func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	w.cancel()
 	if w.next != nil {
 		w.next.Stop()
 	}
-	w.c.watching.CompareAndSwap(w, nil)
+	if w.cancel != nil {
+		w.cancel()
+		w.c.watching.CompareAndSwap(w, nil)
+	}
+}
+
+// errReset is what a read from a client would say that nobody reads from.
+var errReset = fmt.Errorf("read from %s: %w", clientSide, syscall.ECONNRESET)
+
+// delay lets h wait for d. It ends early with the connection, and so soon after the client has reset it; what is delayed then goes nowhere.
+func (c *conn) delay(h *half, d time.Duration) error {
+	if err := h.readyToWait(); err != nil {
+		return err
+	}
+	defer c.guard()()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.failed:
+		return errClosed
+	case <-t.C:
+	}
+	if wasReset(c.up.src) { // since anybody looked
+		return errReset
+	}
+	return nil
 }
 
 // carryOut does what policies want done with an answer: frame, or instead where that is not nil. Its body begins at body in both.
@@ -158,7 +190,7 @@ func (r *responses) carryOut(x exchange, frame []byte, body int, instead []byte)
 		}
 	}
 	if v.delay > 0 {
-		if err := r.h.waitFor(v.delay, r.c.failed); err != nil {
+		if err := r.c.delay(r.h, v.delay); err != nil {
 			return nil, err
 		}
 	}

@@ -358,3 +358,86 @@ func TestTooLateToBeForwarded(t *testing.T) {
 		}
 	})
 }
+
+// A client that resets its connection during a delay ends the delay, whether or not a policy waits otherwise: the broker's side closes, and
+// nothing more of the client's reaches the broker.
+func TestClientResetsDuringADelay(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict  policy.Verdict
+		half     bool // the client has sent its FIN before
+		requests int  // that reach the broker
+	}{
+		"of the request":                {verdict: policy.Verdict{DelayForward: time.Hour}},
+		"of the request, a short one":   {verdict: policy.Verdict{DelayForward: 300 * time.Millisecond}},
+		"of the answer":                 {verdict: policy.Verdict{DelayReply: time.Hour}, requests: 1},
+		"of the answer, client is half": {verdict: policy.Verdict{DelayReply: time.Hour}, half: true, requests: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothCalls(t, func(t *testing.T, src source, waits bool) {
+				delayed, got := make(chan struct{}, 2), make(chan int, 1)
+				p := fixed{waits: waits, budget: 20 * time.Second, decide: func(context.Context, *policy.Request) (policy.Verdict, error) {
+					if c.verdict.DelayForward > 0 {
+						delayed <- struct{}{}
+					}
+					return c.verdict, nil
+				}}
+				seen := &recorder{}
+				s := start(t, Config{Upstream: []string{script(t, func(b *net.TCPConn) {
+					n := 0
+					answering(func(f []byte) []byte { n++; delayed <- struct{}{}; return shareAckReply(idOf(f, false), 0) })(b)
+					got <- n
+				})}, Policies: chainOf(t, policy.FailForward, p), Observers: []policy.Observer{seen}}, src)
+				client := dial(t, s)
+				skipHidden(t, s, client)
+				client.Write(shareAck(2, 1, 1))
+				if c.half {
+					client.CloseWrite()
+				}
+				<-delayed
+				time.Sleep(100 * time.Millisecond)
+				client.SetLinger(0)
+				client.Close()
+				eventually(t, "the connection's end", func() bool { return s.open() == 0 })
+				if n := <-got; n != c.requests {
+					t.Errorf("the broker got %d requests, want %d", n, c.requests)
+				}
+				eventually(t, "observed", func() bool { return len(seen.seen()) == 1 })
+				if d := seen.seen()[0].Decision; d.Gone != (c.verdict.DelayForward > 0) {
+					t.Errorf("%+v", d)
+				}
+			})
+		})
+	}
+}
+
+// A half-closed client gets its delayed answer, though the broker has gone meanwhile.
+func TestHalfClosedClientsGetDelayedAnswers(t *testing.T) {
+	onBoth(t, func(t *testing.T, src source) {
+		p := fixed{decide: func(context.Context, *policy.Request) (policy.Verdict, error) {
+			return policy.Verdict{DelayReply: 2 * lookAtClient}, nil
+		}}
+		s := start(t, Config{Upstream: []string{script(t, answering(func(f []byte) []byte { return shareAckReply(idOf(f, false), 0) }))},
+			Policies: chainOf(t, policy.FailForward, p)}, src)
+		c := dial(t, s)
+		c.Write(shareAck(2, 1, 1))
+		c.CloseWrite()
+		if f, err := readFrame(c); err != nil || idOf(f, true) != 2 {
+			t.Fatal(err)
+		}
+	})
+}
+
+// skipHidden skips a test of resets where the proxy cannot see them.
+func skipHidden(t *testing.T, s *Server, c net.Conn) {
+	t.Helper()
+	if _, is := s.wrap(c).(hidden); is {
+		t.Skip("a reset shows only on a TCP socket that is known to be one")
+	}
+}
+
+// open is how many connections there are.
+func (s *Server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

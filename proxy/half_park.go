@@ -11,21 +11,6 @@ func (h *half) readyToWait() error {
 	return h.leave()
 }
 
-// waitFor waits for d, or until failed is closed.
-func (h *half) waitFor(d time.Duration, failed <-chan struct{}) error {
-	if err := h.readyToWait(); err != nil {
-		return err
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-failed:
-		return errClosed
-	}
-}
-
 // wake takes a buffer, with what was left when the direction parked.
 func (h *half) wake() {
 	if h.buf != nil {

@@ -106,13 +106,21 @@ func (r *requests) register(x exchange) error {
 	}
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
-		if err = r.h.readyToWait(); err == nil {
-			_, err = r.c.pending.push(x, true)
-		}
+		err = r.enterLater(x)
 	}
 	if err == nil && x.need&bareToken == 0 {
 		count(&r.c.on.counts.forwarded, x.key, x.version)
 	}
+	return err
+}
+
+// enterLater is register for a queue that is full.
+func (r *requests) enterLater(x exchange) error {
+	if err := r.h.readyToWait(); err != nil {
+		return err
+	}
+	defer r.c.guard()()
+	_, err := r.c.pending.push(x, true)
 	return err
 }
 
