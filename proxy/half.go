@@ -69,7 +69,8 @@ type half struct {
 	held     int               // bytes of limits that are the frame's
 	kept     []byte            // what was left in the buffer when the direction parked
 	complete int               // frames passed since the last flush
-	deadline bool              // a read deadline is set
+	deadline bool              // a read deadline is set, for the frame that was begun then
+	passed   bool              // a frame has ended since
 	over     bool
 	calls    int // reads and writes of sockets, for tests
 	in       inq
@@ -192,6 +193,7 @@ func (h *half) whole() error {
 
 func (h *half) frameDone() {
 	h.act = undecided
+	h.passed = true
 	h.complete++
 }
 

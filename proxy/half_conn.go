@@ -29,10 +29,13 @@ func (h *half) runConn() error {
 			if err := h.drain(); err != nil {
 				return err
 			}
-			if n < len(p) || h.large != nil { // else there is likely more: keep the buffer
-				if err := h.park(); err != nil {
-					return err
-				}
+			if n == len(p) && h.large == nil { // there is likely more: keep the buffer
+				err = h.goOn()
+			} else {
+				err = h.park()
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if readErr != nil {

@@ -85,13 +85,16 @@ func (h *half) pump(fd int, fresh *bool) (n next, parked bool, err error) {
 		if err := h.flush(); err != nil || onLoop && h.leave == nil {
 			return readMore, false, err
 		}
-		if onLoop && left && reads >= readsATurn {
-			h.again = true
-			return readMore, true, nil
-		}
 		if !left && !*fresh {
 			err := h.park()
 			return readMore, err == nil, err
+		}
+		if err := h.goOn(); err != nil {
+			return readMore, false, err
+		}
+		if onLoop && left && reads >= readsATurn {
+			h.again = true
+			return readMore, true, nil
 		}
 	}
 }

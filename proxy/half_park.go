@@ -32,13 +32,29 @@ func (h *half) park() error {
 	}
 	h.release()
 	waiting := h.kept != nil || h.large != nil
-	if waiting != h.deadline || h.large != nil { // a large frame has to make progress
-		h.deadline = waiting
-		at := time.Time{}
-		if waiting {
-			at = time.Now().Add(h.limits.headerTimeout)
-		}
-		return h.src.SetReadDeadline(at)
+	if waiting != h.deadline || waiting && h.progress() {
+		return h.setDeadline(waiting)
+	}
+	return nil
+}
+
+// setDeadline gives the frame that has begun its time, or takes back what an earlier one was given.
+func (h *half) setDeadline(on bool) error {
+	h.deadline, h.passed = on, false
+	at := time.Time{}
+	if on {
+		at = time.Now().Add(h.limits.headerTimeout)
+	}
+	return h.src.SetReadDeadline(at)
+}
+
+// progress says whether the deadline has had its effect: its frame has passed, or is a large one, of which more has come.
+func (h *half) progress() bool { return h.passed || h.large != nil }
+
+// goOn is for a direction that goes on reading without parking. A deadline that its source has kept would end it.
+func (h *half) goOn() error {
+	if h.deadline && h.progress() {
+		return h.setDeadline(false)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/bits"
 	"sync"
-	"time"
 	"weak"
 )
 
@@ -195,8 +194,7 @@ func (h *half) other(n next) (err error) {
 		return err
 	}
 	if h.deadline { // it was for the frame's beginning
-		h.deadline = false
-		if err := h.src.SetReadDeadline(time.Time{}); err != nil {
+		if err := h.setDeadline(false); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,3 +86,142 @@ func TestBufferedLimit(t *testing.T) {
 		eventually(t, "held bytes given back", func() bool { return s.limits.buffered.Load() == 0 })
 	})
 }
+
+// A client is slow that leaves one frame unfinished for too long, not one whose every segment ends inside of a frame.
+func TestSlowIsAboutOneFrame(t *testing.T) {
+	const timeout, step = 500 * time.Millisecond, 50 * time.Millisecond
+	onBoth(t, func(t *testing.T, src source) {
+		begin := func(t *testing.T) (*Server, *net.TCPConn) {
+			s := start(t, Config{Upstream: []string{script(t, answering(mixedAnswer))}, HeaderTimeout: timeout}, src)
+			c := dial(t, s)
+			c.SetNoDelay(true)
+			return s, c
+		}
+		t.Run("frame after frame", func(t *testing.T) {
+			t.Parallel()
+			_, c := begin(t)
+			const n = 3 * int32(timeout/step)
+			go func() {
+				f := shareAck(0, 1, 10)
+				half := len(f) / 2
+				c.Write(f[:half])
+				for i := range n { // the rest of one, and half of the next
+					next := shareAck(i+1, 1, 10)
+					if _, err := c.Write(append(append([]byte(nil), f[half:]...), next[:half]...)); err != nil {
+						return
+					}
+					f = next
+					time.Sleep(step)
+				}
+			}()
+			for i := range n {
+				if f, err := readFrame(c); err != nil || idOf(f, true) != i {
+					t.Fatalf("after %d answers: %v", i, err)
+				}
+			}
+		})
+		t.Run("byte after byte", func(t *testing.T) {
+			t.Parallel()
+			s, c := begin(t)
+			go func() {
+				for _, b := range shareAck(0, 1, 10) { // in 13 s
+					if _, err := c.Write([]byte{b}); err != nil {
+						return
+					}
+					time.Sleep(step)
+				}
+			}()
+			before := time.Now()
+			if p, err := closedBy(c); err != nil || len(p) > 0 {
+				t.Fatalf("%v %x", err, p)
+			}
+			if took := time.Since(before); took < timeout/2 || took > 10*timeout {
+				t.Errorf("closed after %v", took)
+			}
+			eventually(t, "counted", func() bool { return testutil.ToFloat64(s.metrics.ended.WithLabelValues("slow")) == 1 })
+		})
+		t.Run("a large frame that grows", func(t *testing.T) {
+			t.Parallel()
+			s, c := begin(t)
+			f := shareAck(7, 1, 20_000)
+			parts := 3 * int(timeout/step)
+			go func() {
+				for i := range parts {
+					c.Write(f[i*len(f)/parts : (i+1)*len(f)/parts])
+					time.Sleep(step)
+				}
+				rest := f[:100] // half a frame behind it is late by itself
+				c.Write(rest)
+			}()
+			if f, err := readFrame(c); err != nil || idOf(f, true) != 7 {
+				t.Fatal(err)
+			}
+			if _, err := closedBy(c); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "counted", func() bool { return testutil.ToFloat64(s.metrics.ended.WithLabelValues("slow")) == 1 })
+		})
+	})
+}
+
+// endless is a connection from which frames come faster than they can be read, after a part of one.
+type endless struct {
+	net.Conn
+	frame []byte
+	until time.Time
+	at    int
+	began bool
+	late  atomic.Bool
+	timer *time.Timer
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.late.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	if !e.began {
+		e.began, e.at = true, 100
+		return copy(p, e.frame[:e.at]), nil
+	}
+	if time.Now().After(e.until) {
+		return 0, io.EOF
+	}
+	n := 0
+	for n < len(p) {
+		k := copy(p[n:], e.frame[e.at:])
+		n, e.at = n+k, (e.at+k)%len(e.frame)
+	}
+	return n, nil
+}
+
+func (e *endless) SetReadDeadline(t time.Time) error {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.late.Store(false)
+	if !t.IsZero() {
+		e.timer = time.AfterFunc(time.Until(t), func() { e.late.Store(true) })
+	}
+	return nil
+}
+
+// A direction whose reads are always full never parks, and is not slow.
+func TestSaturatedIsNotSlow(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	src := &endless{frame: opaque(1, 1000), until: time.Now().Add(4 * timeout)}
+	h := &half{src: src, side: clientSide, d: passes{}, limits: &limits{maxFrame: 1 << 20, headerTimeout: timeout}}
+	h.send = func([]byte) error { return nil }
+	if err := h.runConn(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// passes lets every frame pass once it is whole.
+type passes struct{}
+
+func (passes) check([]byte, int32) error         { return nil }
+func (passes) begin([]byte, int) (action, error) { return holdWhole, nil }
+func (passes) whole([]byte) ([]byte, error)      { return nil, nil }
+func (passes) stream(*half, int) error           { return nil }
+func (passes) written(int)                       {}
+func (passes) headerSize() int                   { return 12 }
