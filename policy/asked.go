@@ -58,7 +58,30 @@ func Asked(r *Request) ([]Decided, error) {
 			decided.add(d)
 		}
 	}
-	return decided.left(), nil
+	return fitted(decided.left(), partitions, cap(pieces)), nil
+}
+
+// fitted moves what is left to memory of its size where it lies in much more, of so many entries and pieces: a Decision is kept until the
+// broker has answered.
+func fitted(left []Decided, entries, pieces int) []Decided {
+	const spare = 16
+	used := 0
+	for i := range left {
+		used += len(left[i].Pieces)
+	}
+	if pieces > 2*used+spare {
+		all := make([]Piece, 0, used)
+		for i := range left {
+			if d := &left[i]; len(d.Pieces) > 0 {
+				all = append(all, d.Pieces...)
+				d.Pieces = all[len(all)-len(d.Pieces) : len(all) : len(all)]
+			}
+		}
+	}
+	if entries > 2*len(left)+spare {
+		return slices.Clone(left)
+	}
+	return left
 }
 
 // entries are those of a request that have batches.
@@ -199,6 +222,7 @@ func dropSuperseded(all []Decided) []Decided {
 				all[kept] = all[i]
 			}
 		}
+		clear(all[:kept]) // what these point to
 		return all[kept:]
 	}
 	seen := make(map[partitionKey]struct{}, len(all))
@@ -210,6 +234,7 @@ func dropSuperseded(all []Decided) []Decided {
 			all[kept] = all[i]
 		}
 	}
+	clear(all[:kept])
 	return all[kept:]
 }
 

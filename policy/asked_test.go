@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -130,4 +131,50 @@ func TestAskedBound(t *testing.T) {
 	if _, err := Asked(of(MaxPieces + 1)); !errors.As(err, &many) || many.Pieces != MaxPieces+1 {
 		t.Errorf("above the bound: %v", err)
 	}
+}
+
+// What a later entry supersedes, or is malformed, costs nothing once Asked has returned.
+func TestAskedKeepsLittle(t *testing.T) {
+	many := batch(0, 99_999)
+	for i := range 100_000 {
+		many.Types = append(many.Types, byte(1+i%2))
+	}
+	bad := batch(-5, -1, Accept)
+	few := []codec.AckBatch{batch(0, 0, Accept)}
+	repeated := make([]entry, 5_000)
+	for i := range repeated {
+		repeated[i] = entry{orders, 0, few}
+	}
+	for name, entries := range map[string][]entry{
+		"superseded":        {{orders, 0, []codec.AckBatch{many}}, {orders, 1, few}, {orders, 0, few}},
+		"malformed":         {{orders, 0, []codec.AckBatch{many, bad}}, {orders, 1, few}},
+		"one piece of many": {{orders, 0, touching(100_000)}},
+		"named often":       repeated,
+	} {
+		r := request(t, false, entries...)
+		var kept [20][]Decided
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			var err error
+			if kept[i], err = Asked(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if n := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(len(kept)); n > 16<<10 {
+			t.Errorf("%s: %d KiB each", name, n>>10)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// touching are batches of single offsets that make one piece.
+func touching(n int64) (all []codec.AckBatch) {
+	for i := range n {
+		all = append(all, batch(i, i, Accept))
+	}
+	return all
 }
