@@ -42,7 +42,7 @@ type conn struct {
 }
 
 func newConn(srv *Server, on *listener, client, broker net.Conn, state *brokerState) *conn {
-	c := &conn{srv: srv, on: on, broker: state, pending: newPending(srv.cfg.MaxInFlight), answered: make(chan struct{}), failed: make(chan struct{})}
+	c := &conn{srv: srv, on: on, broker: state, pending: newPending(srv.cfg.MaxInFlight, &srv.limits), answered: make(chan struct{}), failed: make(chan struct{})}
 	c.ends.client, c.ends.broker = client, broker
 	c.info = &policy.Conn{
 		ID: fmt.Sprintf("c-%d", srv.ids.Add(1)), Listener: on.name, BrokerID: on.node,

@@ -44,8 +44,12 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		return nil, r.unsent(o, refusal(d))
 	}
 	if d.DelayForward > 0 {
-		if err := r.c.delay(r.h, d.DelayForward); err != nil {
-			d.Gone = true
+		err := r.c.pending.reserve(x.keeps())
+		if err == nil {
+			err = r.c.delay(r.h, d.DelayForward)
+			d.Gone = err != nil
+		}
+		if err != nil {
 			return nil, r.unsent(o, err)
 		}
 	}

@@ -12,9 +12,9 @@
 // share half.go: bytes are read into a pooled buffer that a parked direction does not hold, frames are looked at in place, and a run
 // of frames that pass unchanged is one write. half_linux.go reads TCP with one system call a batch; half_conn.go reads any other
 // net.Conn. request.go and response.go say what happens to each frame; what a response needs is decided with its request and
-// remembered in pending.go, in order. nodes.go knows where each broker is and which of our ports stands for it; endpoints.go rewrites
-// the answers that carry addresses, scan.go walks those too large to hold. apiversions.go and sasl.go follow the two exchanges that
-// change what may come next.
+// remembered in pending.go, in order; keeps.go says what that takes. nodes.go knows where each broker is and which of our ports stands
+// for it; endpoints.go rewrites the answers that carry addresses, scan.go walks those too large to hold. apiversions.go and sasl.go
+// follow the two exchanges that change what may come next.
 //
 // The rules that never bend: bytes out are the bytes in unless that very message was changed; responses leave in request order, each
 // checked against its correlation id; no address of a broker reaches a client; a side that closes is passed on at once.

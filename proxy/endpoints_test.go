@@ -45,7 +45,7 @@ func stub(t testing.TB, cfg Config) *Server {
 
 // stubConn is a connection without sockets.
 func stubConn(s *Server) *conn {
-	c := &conn{srv: s, on: s.node(bootstrapNode), broker: s.brokerAt("upstream:9092"), pending: newPending(16), failed: make(chan struct{})}
+	c := &conn{srv: s, on: s.node(bootstrapNode), broker: s.brokerAt("upstream:9092"), pending: newPending(16, &s.limits), failed: make(chan struct{})}
 	c.info = &policy.Conn{ID: "c-0", Client: "192.0.2.1:1", Upstream: "upstream:9092"}
 	c.principal.Store(&policy.Principal{Source: "none", VerifiedBy: "nobody"})
 	return c

@@ -13,7 +13,7 @@ import (
 var (
 	errBadFrame  = errors.New("bad frame")
 	errTooLarge  = errors.New("frame above the limit (protocol.max_frame)")
-	errBuffered  = errors.New("no memory left for frames that are held whole (protocol.max_buffered)")
+	errBuffered  = errors.New("no memory left for frames that are held whole, and unanswered requests (protocol.max_buffered)")
 	errSlow      = errors.New("too slow (protocol.header_timeout)")
 	errNotKafka  = errors.New("not the Kafka protocol")
 	errOutOfStep = errors.New("answer out of step")

@@ -11,7 +11,7 @@ type limits struct {
 	maxFrame      int
 	headerTimeout time.Duration
 	maxBuffered   int64
-	buffered      atomic.Int64 // bytes of frames held whole, all connections together
+	buffered      atomic.Int64 // bytes of frames held whole, and of what unanswered requests keep, all connections together
 }
 
 // take reserves n bytes; give returns them.
@@ -35,6 +35,9 @@ func (l *limits) try(n int) bool {
 		}
 	}
 }
+
+// crowded says whether those who can wait should.
+func (l *limits) crowded() bool { return l.buffered.Load() > l.maxBuffered/2 }
 
 func (l *limits) give(n int) { l.buffered.Add(int64(-n)) }
 

@@ -23,6 +23,7 @@ type exchange struct {
 	end           *policy.TransactionEnd // for EndTxn, where policies decided about it
 	member        *delivered.Member      // whose request it is; nil where deliveries are not noted
 	opens         bool                   // a ShareFetch that opens a session
+	kept          int                    // bytes that it keeps, which pending counts
 }
 
 // pending is the queue of exchanges of one connection, oldest first, with two cursors: matched (the answer's header was seen)
@@ -39,19 +40,30 @@ type pending struct {
 	closed  bool
 	waiting bool   // push waits for room
 	empty   func() // called once when the queue is empty; nothing enters any more
+
+	limits *limits // nil where nothing is kept
+	kept   int     // bytes that all exchanges keep, and the one that enters next
+	ahead  int     // of these, the next one's
+	taken  int     // of limits: what is kept beyond freeKept
 }
 
-func newPending(limit int) *pending {
-	p := &pending{limit: limit}
+func newPending(limit int, l *limits) *pending {
+	p := &pending{limit: limit, limits: l}
 	p.room.L = &p.mu
 	return p
 }
 
 // push enters x. With wait it blocks until there is room; without, it reports false when the queue is full, so that the caller can
-// flush what it has before it waits.
+// flush what it has before it waits. It is an error where limits have nothing left for what x keeps.
 func (p *pending) push(x exchange, wait bool) (bool, error) {
 	p.mu.Lock()
-	for !p.closed && int(p.next-p.done) >= p.limit {
+	if x.kept != p.ahead {
+		if err := p.keep(x.kept); err != nil {
+			p.mu.Unlock()
+			return false, err
+		}
+	}
+	for !p.closed && p.full(x.kept) {
 		if !wait {
 			p.mu.Unlock()
 			return false, nil
@@ -66,12 +78,52 @@ func (p *pending) push(x exchange, wait bool) (bool, error) {
 		}
 		p.ring[p.next&uint(len(p.ring)-1)] = x
 		p.next++
+		p.ahead = 0
 	}
 	p.mu.Unlock() // no defer: this is on every request's path
 	if closed {
 		return false, errClosed
 	}
 	return true, nil
+}
+
+// full says whether the next exchange, which keeps so many bytes, has to wait until others have left. An empty queue always has room: what it
+// waits for are the connection's own answers, and nothing that others hold.
+func (p *pending) full(kept int) bool {
+	inside := int(p.next - p.done)
+	return inside >= p.limit || inside > 0 && kept > 0 && p.taken > 0 && p.limits.crowded()
+}
+
+// reserve takes room for what the next exchange keeps, before push does: where it does not enter soon.
+func (p *pending) reserve(kept int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keep(kept)
+}
+
+// keep counts what the next exchange keeps. The caller holds p.mu, as for settle.
+func (p *pending) keep(kept int) error {
+	if p.closed {
+		return errClosed
+	}
+	p.kept += kept - p.ahead
+	p.ahead = kept
+	return p.settle()
+}
+
+// settle makes what is taken of limits what it should be.
+func (p *pending) settle() error {
+	want := max(0, p.kept-freeKept)
+	switch {
+	case want > p.taken:
+		if err := p.limits.take(want - p.taken); err != nil {
+			return err // the connection ends
+		}
+	case want < p.taken:
+		p.limits.give(p.taken - want)
+	}
+	p.taken = want
+	return nil
 }
 
 func (p *pending) grow() {
@@ -107,8 +159,13 @@ func (p *pending) match(correlationID int32) (exchange, error) {
 func (p *pending) finish(n int) {
 	p.mu.Lock()
 	for range n {
-		p.ring[p.done&uint(len(p.ring)-1)] = exchange{}
+		x := &p.ring[p.done&uint(len(p.ring)-1)]
+		p.kept -= x.kept
+		*x = exchange{}
 		p.done++
+	}
+	if p.taken > 0 {
+		p.settle() // gives back
 	}
 	waiting := p.waiting
 	p.waiting = false
@@ -144,7 +201,7 @@ func (p *pending) close() {
 	p.room.Broadcast()
 }
 
-// unanswered closes the queue and takes out the exchanges whose answers never came.
+// unanswered closes the queue and takes out the exchanges whose answers never came. Nothing is counted any more: no answer is written after it.
 func (p *pending) unanswered() []exchange {
 	p.close()
 	p.mu.Lock()
@@ -154,5 +211,8 @@ func (p *pending) unanswered() []exchange {
 		lost = append(lost, p.ring[i&uint(len(p.ring)-1)])
 	}
 	p.next = p.matched
+	if p.kept, p.ahead = 0, 0; p.taken > 0 {
+		p.settle()
+	}
 	return lost
 }

@@ -12,7 +12,7 @@ import (
 func TestPendingOrder(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 64} {
 		rnd := rand.New(rand.NewPCG(uint64(limit), 1))
-		p := newPending(limit)
+		p := newPending(limit, nil)
 		var next, matched, done int32
 		for range 20_000 {
 			switch rnd.IntN(3) {
@@ -64,7 +64,7 @@ func TestPendingOrder(t *testing.T) {
 
 // A wrong correlation id matches nothing, and the oldest exchange stays the oldest.
 func TestPendingMismatch(t *testing.T) {
-	p := newPending(4)
+	p := newPending(4, nil)
 	p.push(exchange{correlationID: 7}, true)
 	if _, err := p.match(8); !errors.Is(err, errOutOfStep) {
 		t.Error(err)
@@ -76,7 +76,7 @@ func TestPendingMismatch(t *testing.T) {
 
 // Who waits for room goes on when there is some, and gives up when the connection ends.
 func TestPendingWaits(t *testing.T) {
-	p := newPending(1)
+	p := newPending(1, nil)
 	p.push(exchange{correlationID: 1}, true)
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -94,4 +94,94 @@ func TestPendingWaits(t *testing.T) {
 	eventually(t, "the second exchange", func() bool { _, err := p.match(2); return err == nil })
 	p.close()
 	wait.Wait()
+}
+
+// What exchanges keep beyond freeKept is taken of limits, whatever they enter and leave in, and given back at the end.
+func TestPendingCountsWhatIsKept(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 1))
+	l := &limits{maxBuffered: 1 << 30}
+	p := newPending(8, l)
+	var inside []int
+	var id int32
+	sum := 0
+	for range 20_000 {
+		if kept := rnd.IntN(freeKept / 2); rnd.IntN(2) == 0 && len(inside) < 8 {
+			if rnd.IntN(4) == 0 {
+				if err := p.reserve(kept / 2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ok, err := p.push(exchange{correlationID: id, kept: kept}, false); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			id++
+			inside, sum = append(inside, kept), sum+kept
+		} else if n := len(inside); n > 0 {
+			n = 1 + rnd.IntN(n)
+			for i := range n {
+				if _, err := p.match(id - int32(len(inside)) + int32(i)); err != nil {
+					t.Fatal(err)
+				}
+				sum -= inside[i]
+			}
+			inside = inside[n:]
+			p.finish(n)
+		}
+		if got, want := int(l.buffered.Load()), max(0, sum-freeKept); got != want {
+			t.Fatalf("%d taken, want %d", got, want)
+		}
+	}
+	for len(inside) < 8 {
+		p.push(exchange{kept: freeKept}, false)
+		inside = append(inside, freeKept)
+	}
+	if err := p.reserve(freeKept); err != nil {
+		t.Fatal(err)
+	}
+	if p.unanswered(); l.buffered.Load() != 0 {
+		t.Errorf("%d bytes are still taken", l.buffered.Load())
+	}
+	if err := p.reserve(freeKept); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+}
+
+// Where others hold half of the room, a queue that keeps much takes in one exchange at a time. One that keeps little does not notice, and
+// nobody waits for others.
+func TestPendingWaitsWhereItIsCrowded(t *testing.T) {
+	l := &limits{maxBuffered: 100 * freeKept}
+	if err := l.take(60 * freeKept); err != nil {
+		t.Fatal(err)
+	}
+	p := newPending(16, l)
+	push := func(id int32, kept int, want bool) {
+		t.Helper()
+		if ok, err := p.push(exchange{correlationID: id, kept: kept}, false); ok != want || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	push(1, freeKept/2, true)
+	push(2, freeKept/2, true)
+	push(3, 5*freeKept, false)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if ok, err := p.push(exchange{correlationID: 3, kept: 5 * freeKept}, true); !ok || err != nil {
+			t.Error(ok, err)
+		}
+	})
+	for id := range int32(2) {
+		if _, err := p.match(1 + id); err != nil {
+			t.Fatal(err)
+		}
+		p.finish(1)
+	}
+	wait.Wait()
+	push(4, 0, true) // keeps nothing
+	push(5, 1, false)
+	if got := l.buffered.Load(); got != 64*freeKept+1 {
+		t.Errorf("%d bytes taken", got)
+	}
+	if _, err := p.push(exchange{correlationID: 5, kept: 50 * freeKept}, false); !errors.Is(err, errBuffered) {
+		t.Error(err)
+	}
 }

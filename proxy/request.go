@@ -99,11 +99,13 @@ func (r *requests) begin(p []byte, frame int) (action, error) {
 	return passOn, r.register(x)
 }
 
-// register enters x into the queue of pending exchanges. Where the queue is full it flushes and waits: that is the backpressure.
+// register enters x into the queue of pending exchanges. Where the queue is full, or the requests in it keep too much, it flushes and waits: that is
+// the backpressure.
 func (r *requests) register(x exchange) error {
 	if err := r.askEndpoints(&x); err != nil {
 		return err
 	}
+	x.kept = x.keeps()
 	ok, err := r.c.pending.push(x, false)
 	if err == nil && !ok {
 		err = r.enterLater(x)
