@@ -106,9 +106,13 @@ func (p *pending) keep(kept int) error {
 	if p.closed {
 		return errClosed
 	}
-	p.kept += kept - p.ahead
-	p.ahead = kept
-	return p.settle()
+	before := p.ahead
+	p.kept, p.ahead = p.kept-before+kept, kept
+	err := p.settle()
+	if err != nil { // the exchange goes nowhere, and those inside are answered still
+		p.kept, p.ahead = p.kept-kept+before, before
+	}
+	return err
 }
 
 // settle makes what is taken of limits what it should be.
@@ -117,7 +121,7 @@ func (p *pending) settle() error {
 	switch {
 	case want > p.taken:
 		if err := p.limits.take(want - p.taken); err != nil {
-			return err // the connection ends
+			return err
 		}
 	case want < p.taken:
 		p.limits.give(p.taken - want)

@@ -184,4 +184,13 @@ func TestPendingWaitsWhereItIsCrowded(t *testing.T) {
 	if _, err := p.push(exchange{correlationID: 5, kept: 50 * freeKept}, false); !errors.Is(err, errBuffered) {
 		t.Error(err)
 	}
+	for id := range int32(2) { // what did not enter is not counted
+		if _, err := p.match(3 + id); err != nil {
+			t.Fatal(err)
+		}
+		p.finish(1)
+	}
+	if got := l.buffered.Load(); got != 60*freeKept {
+		t.Errorf("%d bytes taken", got)
+	}
 }
