@@ -2,6 +2,7 @@ package policy
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/ackproxy/ackproxy/codec"
 )
@@ -37,6 +38,31 @@ func (d *Decision) Answers() bool {
 		}
 	}
 	return len(d.Replies) > 0
+}
+
+// Size is about what d takes in memory, in bytes; nil takes nothing. Neighbours may share the texts of policies.
+func (d *Decision) Size() int {
+	if d == nil {
+		return 0
+	}
+	const partition, piece = int(unsafe.Sizeof(Decided{})), int(unsafe.Sizeof(Piece{}))
+	n := int(unsafe.Sizeof(*d)) + partition*cap(d.Partitions) + int(unsafe.Sizeof(ReplyEdit{}))*cap(d.Replies) + int(unsafe.Sizeof(Step{}))*cap(d.Trail)
+	for i := range d.Trail {
+		n += len(d.Trail[i].Reason)
+	}
+	for i := range d.Replies {
+		n += len(d.Replies[i].Message)
+	}
+	for i := range d.Partitions {
+		pieces := d.Partitions[i].Pieces
+		n += piece * cap(pieces)
+		for j := range pieces {
+			if j == 0 || pieces[j].Reason != pieces[j-1].Reason {
+				n += len(pieces[j].Reason)
+			}
+		}
+	}
+	return n
 }
 
 // Decided is one partition of a decision.

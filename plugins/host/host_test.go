@@ -197,3 +197,15 @@ func TestObserverOnly(t *testing.T) {
 	p.Observe(&policy.Outcome{})
 	eventually(t, "observed", func() bool { return p.Stats().Observed == 1 })
 }
+
+// What a decision takes counts in the queue: every byte of a request may make a piece of it.
+func TestDecisionsCountInTheQueue(t *testing.T) {
+	q := newOutcomes()
+	for range 1 << 10 {
+		o := &policy.Outcome{Decision: &policy.Decision{Partitions: []policy.Decided{{Pieces: make([]policy.Piece, 60_000)}}}}
+		q.add(o)
+	}
+	if n := len(q.queue); n == 0 || n > 64 || q.dropped.Load() == 0 {
+		t.Errorf("%d outcomes of 3 MiB are queued", n)
+	}
+}

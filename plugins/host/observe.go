@@ -21,7 +21,8 @@ import (
 const (
 	maxOutcomes     = 16 << 10
 	maxOutcomeBytes = 64 << 20
-	outcomeCost     = 1 << 10 // bytes that an outcome holds beside its frame
+	outcomeCost     = 1 << 10 // bytes that an outcome holds beside its frame, what was decided and the rows of its reply
+	rowCost         = 64      // bytes
 	maxBatch        = 256
 	maxBatchBytes   = 1 << 20
 	linger          = 2 * time.Millisecond // for a batch to become one
@@ -39,7 +40,9 @@ type outcomes struct {
 func newOutcomes() *outcomes { return &outcomes{queue: make(chan *policy.Outcome, maxOutcomes)} }
 
 // cost is the same for an outcome as long as it is held.
-func cost(o *policy.Outcome) int64 { return int64(len(o.Request.Frame)) + outcomeCost }
+func cost(o *policy.Outcome) int64 {
+	return int64(len(o.Request.Frame)) + int64(o.Decision.Size()) + rowCost*int64(len(o.Reply.Partitions)) + outcomeCost
+}
 
 // add is called on a connection's loop: it never waits.
 func (q *outcomes) add(o *policy.Outcome) {

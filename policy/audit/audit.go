@@ -148,32 +148,10 @@ const (
 	rowCost  = 64
 )
 
-// decisionCost is what a decision costs there. The texts of policies may be large, and may be shared by neighbours.
-func decisionCost(d *policy.Decision) (n int64) {
-	const partitionCost, pieceCost, replyCost, stepCost = 72, 56, 56, 72
-	n = replyCost*int64(len(d.Replies)) + stepCost*int64(len(d.Trail))
-	for i := range d.Trail {
-		n += int64(len(d.Trail[i].Reason))
-	}
-	for i := range d.Partitions {
-		pieces := d.Partitions[i].Pieces
-		n += partitionCost + pieceCost*int64(len(pieces))
-		for j := range pieces {
-			if j == 0 || pieces[j].Reason != pieces[j-1].Reason {
-				n += int64(len(pieces[j].Reason))
-			}
-		}
-	}
-	return n
-}
-
 // Observe queues what the outcome has to say, and returns. It never waits: where the queue is full the outcome's events are counted and
 // dropped. Requests that acknowledge nothing and close no session say nothing.
 func (a *Auditor) Observe(o *policy.Outcome) {
-	cost := itemCost + int64(len(o.Request.Frame)) + rowCost*int64(len(o.Reply.Partitions))
-	if o.Decision != nil {
-		cost += decisionCost(o.Decision)
-	}
+	cost := itemCost + int64(len(o.Request.Frame)) + rowCost*int64(len(o.Reply.Partitions)) + int64(o.Decision.Size())
 	o.Retain() // the writer lets go
 	if a.queue.put(item{outcome: o, cost: cost}) {
 		return
