@@ -109,8 +109,8 @@ func (c *modeCase) unsent(p int32) {
 	}
 }
 
-// drained is what follows in mode spool: both letters are there, and in their topic once nothing is wrong with it any more.
-func (c *modeCase) drained() {
+// spooled is what is to be seen in mode spool once a Reject was answered: both letters are there.
+func (c *modeCase) spooled() {
 	kept, _, err := outage.Spooled(c.spoolDir())
 	if err != nil {
 		c.wrong("%v", err)
@@ -121,6 +121,14 @@ func (c *modeCase) drained() {
 			c.wrong("in the spool: %v: %v", id, kept[id])
 		}
 	}
+}
+
+// drained is what follows: both letters are in their topic once nothing is wrong with it any more.
+func (c *modeCase) drained() {
+	if c.throttledSpool() == 0 { // else it was looked at: brokers throttle for some seconds only
+		c.spooled()
+	}
+	var err error
 	bootstrap := c.source.Bootstrap()
 	if c.failure == "throttled" {
 		err = outage.Throttle(c.t.Context(), c.source, false)

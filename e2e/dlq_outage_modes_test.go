@@ -78,6 +78,7 @@ func TestDeadLetterFailures(t *testing.T) {
 		}
 		if c.throttledSpool() > 0 {
 			c.reject()
+			c.spooled()
 		}
 	}
 	each := func(of func(*modeCase) func()) { // all cases side by side: most of it is waiting
