@@ -63,8 +63,9 @@ func TestBytes(t *testing.T) {
 		relay(t, &front, fmt.Sprintf("%s:%d", frontHost, p), fmt.Sprintf("%s:%d", gateway.Host, p))
 	}
 	l := startLoad(t, c, g, client.Explicit)
+	// No renewals: after a commitSync of some, poll of the Java client may spin for good and return nothing. It does so without a proxy as well.
 	l.members = append(l.members, start(t, client.Spec{Kind: client.Java, Bootstrap: g.Bootstrap(), Topic: l.topic, ID: "java-sync",
-		Group: group(t, c, "java-sync", storm), Mode: client.ExplicitSync, Renew: true}))
+		Group: group(t, c, "java-sync", storm), Mode: client.ExplicitSync}))
 	l.more(t, 50)
 	for i := range 2 * partitions {
 		l.move(t, c, int32(i%partitions))
