@@ -94,12 +94,20 @@ func (s *socket) SetDeadline(t time.Time) error {
 	return s.CloseRead()
 }
 
-// SetWriteDeadline, Read, Write, LocalAddr and RemoteAddr complete net.Conn; the half on the loop has no use for them.
+// SetWriteDeadline completes net.Conn, as those below do: the half on the loop has no use for them.
 func (s *socket) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
-func (s *socket) Read([]byte) (int, error)         { return 0, errors.ErrUnsupported }
-func (s *socket) Write([]byte) (int, error)        { return 0, errors.ErrUnsupported }
-func (s *socket) LocalAddr() net.Addr              { return nil }
-func (s *socket) RemoteAddr() net.Addr             { return nil }
+
+// Read is of no use: see SetWriteDeadline.
+func (s *socket) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Write is of no use: see SetWriteDeadline.
+func (s *socket) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// LocalAddr is of no use: see SetWriteDeadline.
+func (s *socket) LocalAddr() net.Addr { return nil }
+
+// RemoteAddr is of no use: see SetWriteDeadline.
+func (s *socket) RemoteAddr() net.Addr { return nil }
 
 // conn is a *net.TCPConn with a duplicate of the descriptor.
 func (s *socket) conn() (c net.Conn, err error) {
