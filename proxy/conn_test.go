@@ -184,6 +184,20 @@ func TestOutOfStep(t *testing.T) {
 	})
 }
 
+// A server that is shut down before it serves, as a signal may come at any time, does not, and that is no error.
+func TestServeAfterShutdown(t *testing.T) {
+	s, err := New(Config{Upstream: []string{"127.0.0.1:1"}, Bootstrap: "127.0.0.1:0", Advertise: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Serve(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Shutdown lets what is in flight finish, and ends what does not end by itself.
 func TestShutdown(t *testing.T) {
 	onBoth(t, func(t *testing.T, src source) {
@@ -299,7 +313,7 @@ func oneConnection(addr string, id int32) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	tcp, f := c.(*net.TCPConn), opaque(id, 100)
 	copy(f[50:], fmt.Sprintf("connection %08d", id))
 	if id%7 == 0 {

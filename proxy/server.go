@@ -131,12 +131,17 @@ func fillDefaults(c *Config) {
 	c.TxnKey = cmp.Or(c.TxnKey, d.TxnKey)
 }
 
-// Serve accepts connections until ctx ends or Shutdown is called, and waits for nothing but the accept loops' end.
+// Serve accepts connections until ctx ends or Shutdown is called, which may have been before: then it returns at once.
+// It waits for nothing but the accept loops' end.
 func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Lock()
-	if s.stopped || s.serving {
+	if s.serving {
 		s.mu.Unlock()
-		return errors.New("server is stopped, or serves already")
+		return errors.New("server serves already")
+	}
+	if s.stopped {
+		s.mu.Unlock()
+		return nil
 	}
 	s.serving = true
 	for _, l := range s.listeners {
