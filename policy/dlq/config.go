@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
@@ -68,10 +69,10 @@ type Config struct {
 	Reasons       *Reasons
 }
 
-// Rule is another target for some dead letters.
+// Rule is another target for some dead letters: those whose names all patterns match.
 type Rule struct {
-	Group, Topic, Principal *Pattern // nil matches all
-	Target, Cluster         string   // empty: as without the rule
+	Group, Topic, Principal pattern.Pattern
+	Target, Cluster         string // empty: as without the rule
 }
 
 // Create says how target topics that do not exist are made.
@@ -180,32 +181,17 @@ func (c *Config) readClusters(r *reader) field {
 func (c *Config) readRules(r *reader) field {
 	return func(path string, raw json.RawMessage) {
 		r.list(path, raw, func(path string, raw json.RawMessage) {
-			var rule Rule
+			rule := Rule{Group: pattern.All, Topic: pattern.All, Principal: pattern.All}
 			r.object(path, raw, map[string]field{
 				"topic": r.text(&rule.Target), "cluster": r.text(&rule.Cluster),
 				"match": func(path string, raw json.RawMessage) {
 					r.object(path, raw, map[string]field{
-						"group": r.glob(&rule.Group), "topic": r.glob(&rule.Topic), "principal": r.glob(&rule.Principal)})
+						"group": r.text((*string)(&rule.Group)), "topic": r.text((*string)(&rule.Topic)), "principal": r.text((*string)(&rule.Principal))})
 				},
 			})
+			rule.check(r, settings.Join(path, "match"))
 			c.Rules = append(c.Rules, rule)
 		})
-	}
-}
-
-// glob reads a pattern.
-func (r *reader) glob(into **Pattern) field {
-	return func(path string, raw json.RawMessage) {
-		var s string
-		if !r.decode(path, raw, &s, "a text") {
-			return
-		}
-		compiled, err := newPattern(s)
-		if err != nil {
-			r.Add(path, fmt.Sprintf("%q is not a pattern", s), "")
-			return
-		}
-		*into = compiled
 	}
 }
 

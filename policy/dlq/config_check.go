@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
@@ -58,6 +59,32 @@ func (c *Config) check(r *reader) {
 	if c.Infer && c.Source == nil && !slices.Contains(c.OnFailure, Spool) {
 		r.Add("infer", "needs a source, or a spool", "")
 	}
+}
+
+// check refuses patterns that fit nothing that there can be.
+func (r *Rule) check(m *reader, path string) {
+	if r.Group == "" {
+		m.Add(settings.Join(path, "group"), "no group has an empty name", "write *, or remove the key")
+	}
+	if r.Topic == "" {
+		m.Add(settings.Join(path, "topic"), "no topic has an empty name", "write *, or remove the key")
+	}
+	for _, c := range r.Topic {
+		if c != '*' && c != '?' && illegalInTopic(c) {
+			m.Add(settings.Join(path, "topic"), fmt.Sprintf("%q fits no topic: their names have letters, digits, dots, dashes and underscores only", r.Topic), "")
+			break
+		}
+	}
+	m.Principal(settings.Join(path, "principal"), r.Principal)
+}
+
+func (r *Rule) everyone() bool {
+	return r.covers(&Rule{Group: pattern.All, Topic: pattern.All, Principal: pattern.All})
+}
+
+// covers says that the rule matches all that another one does.
+func (r *Rule) covers(o *Rule) bool {
+	return r.Group.Covers(o.Group) && r.Topic.Covers(o.Topic) && r.Principal.Covers(o.Principal)
 }
 
 // checkShadowed refuses a rule that an earlier one leaves nothing for.

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	rule := c.Rules[0]
-	if !rule.Group.MatchString("payments") || rule.Group.MatchString("repay") || !rule.Topic.MatchString("abc") || rule.Topic.MatchString("a.bc") {
+	if !rule.Group.Match("payments") || rule.Group.Match("repay") || !rule.Topic.Match("abc") || rule.Topic.Match("a.bc") {
 		t.Errorf("rule %+v", rule)
 	}
 	c.Rules = nil
@@ -62,13 +62,15 @@ func TestMistakes(t *testing.T) {
 		`{` + good + `, "on_failure": ["spool"]}`: "on_failure",
 		`{"cluster": {"bootstrap": ["k:0", "k:65536", "k:http", "k:-1", "k:", ":9", "k:+9", "k:1"]}}`: "cluster.bootstrap[0]; cluster.bootstrap[1]; " +
 			"cluster.bootstrap[2]; cluster.bootstrap[3]; cluster.bootstrap[4]; cluster.bootstrap[5]; cluster.bootstrap[6]",
-		`{` + good + `, "memory": "1025GiB"}`:                                                                "memory",
-		`{` + good + `, "transactions": "abort"}`:                                                            "transactions",
-		`{` + good + `, "memory": "1025GiB", "max_record": "513MiB"}`:                                        "max_record; memory",
-		`{` + good + `, "on_failure": []}`:                                                                   "on_failure",
-		`{` + good + `, "memory": "1MiB", "max_letters": 0}`:                                                 "max_letters; memory",
-		`{` + good + `, "reasons": {"listen": "0.0.0.0:1"}, "clusters": {"a@b": {"bootstrap": ["k:1"]}}}`:    "clusters.a@b; reasons.listen",
-		`{` + good + `, "source": {}, "create": {"replication": 0}, "group": 1, "spool": {"max_age": "1s"}}`: "create.replication; group; source.bootstrap; spool.max_age",
+		`{` + good + `, "memory": "1025GiB"}`:                         "memory",
+		`{` + good + `, "transactions": "abort"}`:                     "transactions",
+		`{` + good + `, "memory": "1025GiB", "max_record": "513MiB"}`: "max_record; memory",
+		`{` + good + `, "on_failure": []}`:                            "on_failure",
+		`{` + good + `, "memory": "1MiB", "max_letters": 0}`:          "max_letters; memory",
+		`{` + good + `, "rules": [{"match": {"group": "", "topic": "pay/*", "principal": "alice"}, "topic": "dlq.a"}]}`: "rules[0].match.group; rules[0].match.topic; rules[0].match.principal",
+		`{` + good + `, "rules": [{"match": {"topic": "", "principal": "*e"}, "topic": "dlq.a"}]}`:                      "rules[0].match.topic",
+		`{` + good + `, "reasons": {"listen": "0.0.0.0:1"}, "clusters": {"a@b": {"bootstrap": ["k:1"]}}}`:               "clusters.a@b; reasons.listen",
+		`{` + good + `, "source": {}, "create": {"replication": 0}, "group": 1, "spool": {"max_age": "1s"}}`:            "create.replication; group; source.bootstrap; spool.max_age",
 	} {
 		_, err := Parse([]byte(config))
 		got := strings.Join(mistaken(t, err), "; ")
@@ -151,7 +153,7 @@ func TestShadowed(t *testing.T) {
 		{`"topic": "pay.*", "principal": "User:*"`, `"topic": "pay.eu", "principal": "*"`, ""},
 		{`"topic": "pay.eu"`, `"topic": "pay.*"`, ""},
 		{`"topic": "pay.eu"`, `"topic": "payxeu"`, ""},
-		{`"topic": ""`, ``, ""},
+		{`"group": "?"`, ``, ""},
 	} {
 		config := `{"cluster": {"bootstrap": ["k:1"]}, "rules": [{"match": {` + c.earlier + `}, "topic": "dlq.a"}, {"match": {` + c.later + `}, "topic": "dlq.b"}]}`
 		_, err := Parse([]byte(config))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 )
 
 var errLoop = errors.New("the target is the source topic")
@@ -35,10 +36,10 @@ const topicPlace = "{topic}" // in a template
 func (c *Config) rule(l *letter.Letter) (cluster, template string, byName bool) {
 	for i := range c.Rules {
 		rule := &c.Rules[i]
-		if !rule.Group.MatchString(l.Group) || !rule.Principal.MatchString(l.Principal) {
+		if !rule.Group.Match(l.Group) || !rule.Principal.Match(l.Principal) {
 			continue
 		}
-		if byName = byName || rule.Topic != nil; !rule.Topic.MatchString(l.Topic) {
+		if byName = byName || rule.Topic != pattern.All; !rule.Topic.Match(l.Topic) {
 			continue
 		}
 		return rule.Cluster, first(rule.Target, c.Topic), byName

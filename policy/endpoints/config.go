@@ -10,16 +10,17 @@ import (
 	"strings"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 	"github.com/ackproxy/ackproxy/policy/internal/settings"
 )
 
 // ruleConfig is a rule as it is written.
 type ruleConfig struct {
 	Match struct {
-		Principal []string `json:"principal"`
-		Listener  []string `json:"listener"`
-		Client    []string `json:"client"`
-		ClientID  []string `json:"client_id"`
+		Principal []pattern.Pattern `json:"principal"`
+		Listener  []pattern.Pattern `json:"listener"`
+		Client    []string          `json:"client"`
+		ClientID  []pattern.Pattern `json:"client_id"`
 	} `json:"match"`
 	Advertise string `json:"advertise"`
 	Ports     *struct {
@@ -66,29 +67,24 @@ func New(name string, config []byte) (*Policy, error) {
 func (r *ruleConfig) match(m *settings.Mistakes, key string) match {
 	in := &r.Match
 	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"principal", in.Principal}, {"listener", in.Listener}, {"client", in.Client}, {"client_id", in.ClientID}} {
-		if list.values != nil && len(list.values) == 0 {
+		name  string
+		empty bool
+	}{{"principal", isEmpty(in.Principal)}, {"listener", isEmpty(in.Listener)}, {"client", isEmpty(in.Client)}, {"client_id", isEmpty(in.ClientID)}} {
+		if list.empty {
 			m.Add(settings.Join(key, list.name), "nothing fits an empty list", "write a value, or remove the key")
 		}
 	}
-	possible(m, settings.Join(key, "principal"), in.Principal, "no principal: they are called User:name, and nothing without SASL",
-		"write User:alice, or User:*", "User:*", "")
-	possible(m, settings.Join(key, "listener"), in.Listener, "no listener: they are called bootstrap and broker-1, by the broker's id",
-		"write bootstrap, broker-1 or broker-*", "bootstrap", "broker-*")
+	for i, p := range in.Principal {
+		m.Principal(fmt.Sprintf("%s.principal[%d]", key, i), p)
+	}
+	for i, p := range in.Listener {
+		m.Possible(fmt.Sprintf("%s.listener[%d]", key, i), p, "no listener: they are called bootstrap and broker-1, by the broker's id",
+			"write bootstrap, broker-1 or broker-*", "bootstrap", "broker-*")
+	}
 	return match{principal: in.Principal, listener: in.Listener, clientID: in.ClientID, client: networks(m, settings.Join(key, "client"), in.Client)}
 }
 
-// possible refuses patterns that fit nothing that there can be.
-func possible(m *settings.Mistakes, key string, patterns []string, problem, hint string, all ...string) {
-	for i, p := range patterns {
-		at := fmt.Sprintf("%s[%d]", key, i)
-		if !m.Has(at) && !slices.ContainsFunc(all, func(q string) bool { return meet(p, q) }) {
-			m.Add(at, fmt.Sprintf("%q fits %s", p, problem), hint)
-		}
-	}
-}
+func isEmpty[T any](list []T) bool { return list != nil && len(list) == 0 }
 
 func (r *ruleConfig) table(m *settings.Mistakes, key string) policy.Table {
 	t := policy.Table{Host: r.Advertise}

@@ -2,14 +2,15 @@ package endpoints
 
 import (
 	"net/netip"
-	"strings"
+	"slices"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 )
 
 // match is whom a rule is for. What it does not name it does not mind; of several values one has to fit.
 type match struct {
-	principal, listener, clientID []string // * stands for any run of characters
+	principal, listener, clientID []pattern.Pattern
 	client                        []netip.Prefix
 }
 
@@ -27,45 +28,8 @@ func (m *match) covers(c *policy.Client) bool {
 	return c.Conn != nil && fitsAny(m.listener, c.Conn.Listener) && within(m.client, c.Conn.Client)
 }
 
-func fitsAny(patterns []string, s string) bool {
-	for _, p := range patterns {
-		if fits(p, s) {
-			return true
-		}
-	}
-	return patterns == nil
-}
-
-// fits says whether a pattern stands for all of s. It takes no longer than the product of their lengths.
-func fits(pattern, s string) bool {
-	pieces := strings.Split(pattern, "*")
-	if len(pieces) == 1 {
-		return pattern == s
-	}
-	s, ok := strings.CutPrefix(s, pieces[0])
-	if !ok {
-		return false
-	}
-	last := len(pieces) - 1
-	for _, piece := range pieces[1:last] {
-		if _, s, ok = strings.Cut(s, piece); !ok {
-			return false
-		}
-	}
-	return strings.HasSuffix(s, pieces[last])
-}
-
-// meet says whether there may be a text that both patterns stand for: they begin with the same letters, as far as both have any.
-func meet(a, b string) bool {
-	x, _, openA := strings.Cut(a, "*")
-	y, _, openB := strings.Cut(b, "*")
-	switch {
-	case !openA:
-		return fits(b, a)
-	case !openB:
-		return fits(a, b)
-	}
-	return strings.HasPrefix(x, y) || strings.HasPrefix(y, x)
+func fitsAny(patterns []pattern.Pattern, s string) bool {
+	return patterns == nil || slices.ContainsFunc(patterns, func(p pattern.Pattern) bool { return p.Match(s) })
 }
 
 // within says whether the host of an address, host:port, is in one of the networks.

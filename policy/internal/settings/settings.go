@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ackproxy/ackproxy/policy"
+	"github.com/ackproxy/ackproxy/policy/internal/pattern"
 )
 
 // Mistakes are those found so far.
@@ -34,6 +35,18 @@ func (m Mistakes) Has(key string) bool {
 		}
 	}
 	return false
+}
+
+// Possible notes a pattern that fits none of what there can be, which other patterns stand for.
+func (m *Mistakes) Possible(key string, p pattern.Pattern, problem, hint string, all ...pattern.Pattern) {
+	if !m.Has(key) && !slices.ContainsFunc(all, p.Meets) {
+		m.Add(key, fmt.Sprintf("%q fits %s", p, problem), hint)
+	}
+}
+
+// Principal notes a pattern that fits no principal.
+func (m *Mistakes) Principal(key string, p pattern.Pattern) {
+	m.Possible(key, p, "no principal: they are called User:name, and nothing without SASL", "write User:alice, or User:*", "User:*", "")
 }
 
 // Err joins them; nil where there is none.
@@ -83,8 +96,10 @@ func (m *Mistakes) value(in any, v reflect.Value, key string) {
 			v.SetString(x)
 			return
 		}
-		if v.Type() == reflect.TypeFor[[]string]() {
-			v.Set(reflect.ValueOf([]string{x}))
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String {
+			one := reflect.MakeSlice(v.Type(), 1, 1)
+			one.Index(0).SetString(x)
+			v.Set(one)
 			return
 		}
 	case bool:
