@@ -84,7 +84,7 @@ func redriveKilled(t *testing.T, c *kafka.Cluster, topic string, kills int) (kil
 	t.Helper()
 	for {
 		r, log := redrive(t, c, "dlq."+topic)
-		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		done := make(chan error)
 		go func() { done <- r.Wait(ctx) }() // kills it at the end of ctx
 		var err error

@@ -78,7 +78,7 @@ func TestStateFileServesNodesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		c.Write(opaque(1, 0))
 		if f, err := readFrame(c); err != nil || idOf(f, true) != 1 {
 			t.Errorf("node %d: %v", id, err)
@@ -219,7 +219,7 @@ func TestNodeMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer n.Close()
-		n.SetDeadline(time.Now().Add(20 * time.Second))
+		n.SetDeadline(time.Now().Add(time.Minute))
 		n.Write(opaque(2, 0))
 		if f, err = readFrame(n); err != nil || string(f[8:]) != name {
 			t.Errorf("%v, answered by %q, want %q", err, f, name)

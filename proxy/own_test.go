@@ -81,7 +81,7 @@ func TestDialsItself(t *testing.T) {
 	serve(t, s)
 	if c, err := net.Dial("tcp", s.Addr()); err == nil { // unless it is reset at once
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		if p, err := closedBy(c); err != nil || len(p) != 0 {
 			t.Errorf("%v %q", err, p)
 		}

@@ -92,7 +92,7 @@ func TestNotKafkaPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			c.Write(first)
 			closedBy(c)
 		}

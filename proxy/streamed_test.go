@@ -147,7 +147,7 @@ func TestStreamed(t *testing.T) {
 					m := large(rnd, v.key, v.version, hosts)
 					frame := reply(m, 0)
 					answers <- slices.Clone(frame)
-					c.SetDeadline(time.Now().Add(20 * time.Second))
+					c.SetDeadline(time.Now().Add(time.Minute))
 					c.Write(asked(v.key, v.version, 9))
 					got, err := readFrame(c)
 					if err != nil {

@@ -209,7 +209,7 @@ func request(group string) *policy.Request {
 // eventually waits for what others bring about.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); {
+	for end := time.Now().Add(time.Minute); !is(); {
 		if time.Now().After(end) {
 			t.Fatal("never: ", what)
 		}

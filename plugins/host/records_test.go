@@ -189,7 +189,7 @@ func TestPluginsThatAskOddly(t *testing.T) {
 		s[i] = policy.Record{Offset: i, Value: make([]byte, 1500)}
 	}
 	ask := func(order string, last int64) (policy.Verdict, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r := wanting(0, last, s)
 		r.GroupID = []byte(order)

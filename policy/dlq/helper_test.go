@@ -148,7 +148,7 @@ func (r *rig) consume(topic string, enough func([]*kgo.Record) bool) []*kgo.Reco
 		r.t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	var all []*kgo.Record
 	for !enough(all) {
@@ -183,7 +183,7 @@ func header(r *kgo.Record, key string) string {
 // until waits for something that another goroutine does.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}

@@ -43,7 +43,7 @@ func TestHangingDisk(t *testing.T) {
 		if !ok {
 			t.Error("the other queue is not as it was")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("all wait for the queue that is being made")
 	}
 	w, err := os.OpenFile(pipe, os.O_RDWR, 0)
