@@ -21,7 +21,7 @@ type trend struct {
 	Drift  float64 `json:"drift_percent"`        // what the slope makes of the time that was watched, of the median
 }
 
-// blocks is how many means a slope is fitted to: neighbouring samples say the same, means over a twentieth of the time hardly do.
+// blocks is how many means a slope is fitted to: neighbouring samples say the same, means over a twentieth of the time much less so.
 const blocks = 20
 
 func trendOf(name string, samples []sample, mib func(sample) float64) (t trend, err error) {
@@ -40,7 +40,7 @@ func trendOf(name string, samples []sample, mib func(sample) float64) (t trend, 
 		}
 		x, y = append(x, seconds/3600), append(y, mean)
 	}
-	slope, deviation := stats.Line(x, y)
+	slope, deviation := stats.Trend(x, y)
 	const t95 = 2.1 // Student's t for 18 degrees of freedom
 	t = trend{Of: name, Median: stats.Median(all), Least: -stats.Max(negated(all)), Most: stats.Max(all), Slope: slope, Error: deviation * t95}
 	t.Drift = slope * (x[blocks-1] - x[0]) / t.Median * 100

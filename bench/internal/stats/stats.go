@@ -147,6 +147,27 @@ func Line(x, y []float64) (slope, stderr float64) {
 	return slope, math.Sqrt(res / (n - 2) / sxx)
 }
 
+// Trend is Line for points that follow each other in time at equal distances. What is off the line is often off it for some points in a row; then there is
+// less to go by than there are points, and the standard error is greater by √((1+r)/(1−r)), r being the correlation of neighbours' distances from
+// the line, if that is positive (a first-order autoregression).
+func Trend(x, y []float64) (slope, stderr float64) {
+	slope, stderr = Line(x, y)
+	if stderr == 0 {
+		return slope, 0
+	}
+	n := float64(len(x))
+	mx, my := sum(x)/n, sum(y)/n
+	var before, same, next float64
+	for i := range x {
+		d := y[i] - my - slope*(x[i]-mx)
+		same += d * d
+		next += d * before
+		before = d
+	}
+	r := max(next/same, 0) // below 1: the first and the last distance have no neighbour on one side
+	return slope, stderr * math.Sqrt((1+r)/(1-r))
+}
+
 func sum(xs []float64) (s float64) {
 	for _, x := range xs {
 		s += x

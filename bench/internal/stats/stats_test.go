@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -81,4 +82,30 @@ func TestLine(t *testing.T) {
 	slope, e = Line([]float64{0, 1, 2, 3}, []float64{0, 1, 0, 1})
 	near(t, "slope", slope, .2, 1e-12)
 	near(t, "error", e, math.Sqrt(.08), 1e-12)
+}
+
+// Where distances from a level line come in rows, the error of Trend covers the slope that is found about as often as it says, and that of Line does not.
+func TestTrend(t *testing.T) {
+	if slope, e := Trend([]float64{0, 1, 2, 3}, []float64{0, 1, 0, 1}); slope != .2 || math.Abs(e-math.Sqrt(.08)) > 1e-12 {
+		t.Errorf("%v ± %v: neighbours that do not resemble each other change nothing", slope, e)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	const series, n, t95 = 2000, 20, 2.1
+	var line, trend float64
+	for range series {
+		x, y, off := make([]float64, n), make([]float64, n), 0.0
+		for i := range n {
+			off = .5*off + random.NormFloat64()
+			x[i], y[i] = float64(i), off
+		}
+		if slope, e := Line(x, y); math.Abs(slope) <= t95*e {
+			line += 100. / series
+		}
+		if slope, e := Trend(x, y); math.Abs(slope) <= t95*e {
+			trend += 100. / series
+		}
+	}
+	if trend < 85 || trend > 97 || line > 80 {
+		t.Errorf("the 95 %% interval covers %.0f %% of the slopes, and that of Line %.0f %%", trend, line)
+	}
 }
