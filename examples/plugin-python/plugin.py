@@ -9,6 +9,7 @@ import base64
 import datetime
 import json
 import os
+import signal
 import sys
 import threading
 from concurrent import futures
@@ -81,6 +82,9 @@ def handler(service, methods):
 def main():
     if os.environ.get("ACKPROXY_PLUGIN") != "share-group-policy":
         sys.exit("This is a plugin of ackproxy, which starts it by itself: see docs/plugins.md.")
+
+    for ackproxys in (signal.SIGTERM, signal.SIGHUP):  # systemd sends them to plugins as well, which are needed until ackproxy has drained
+        signal.signal(ackproxys, signal.SIG_IGN)
 
     def end_with_host():  # standard input ends when ackproxy is gone, or wants us to go
         sys.stdin.buffer.read()

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -79,6 +81,7 @@ type parts struct {
 func serve(open func([]byte) (parts, error)) {
 	s := &server{open: open, stdout: os.Stdout, stderr: os.Stderr}
 	if os.Getenv(wire.CookieKey) != "" { // else go-plugin says what this program is, and ends it
+		outlive()
 		go s.endWithHost(os.Stdin)
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
@@ -95,6 +98,10 @@ func serve(open func([]byte) (parts, error)) {
 	s.close()
 	os.Exit(0)
 }
+
+// outlive keeps the process from ending by signals that are meant for ackproxy: a service manager may send them to all processes of the service, and
+// while ackproxy drains it still asks. They are not ignored, for that would be passed on to processes that the policy starts.
+func outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGHUP) }
 
 // endWithHost ends the process when standard input does: ackproxy holds its other end, and is gone, however it died, or wants us to go.
 func (s *server) endWithHost(stdin io.Reader) {

@@ -22,7 +22,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestEndsWithTheHost: the kernel tells the plugin, by the end of its standard input, on any system.
-func TestEndsWithTheHost(t *testing.T) {
+func TestEndsWithTheHost(t *testing.T) { endsWithTheHost(t) }
+
+// endsWithTheHost starts a plugin, sends it signals, and ends its standard input.
+func endsWithTheHost(t *testing.T, signals ...os.Signal) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], "plugin")
 	cmd.Env = []string{wire.CookieKey + "=" + wire.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir()}
 	in, err := cmd.StdinPipe()
@@ -38,6 +42,11 @@ func TestEndsWithTheHost(t *testing.T) {
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "1|1|unix|") {
 		t.Errorf("%q, %v", line, err)
+	}
+	for _, s := range signals {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
 	}
 	in.Close()
 	ended := make(chan error, 1)
