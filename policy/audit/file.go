@@ -69,6 +69,22 @@ func (s *file) reopen() error {
 	return old.Close()
 }
 
+// torn says whether the file ends inside a line: of a process that was killed, or could not write the rest.
+func (s *file) torn() bool {
+	info, err := s.current().Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(s.path) // the other is for writing only
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [1]byte
+	n, _ := f.ReadAt(last[:], info.Size()-1)
+	return n == 1 && last[0] != '\n'
+}
+
 // named says whether the path still names the file that is open.
 func (s *file) named() bool {
 	now, err1 := os.Stat(s.path)

@@ -32,6 +32,13 @@ type output struct {
 	onError   func(error)
 }
 
+// mend has a line that another process left unfinished end before ours begin.
+func (o *output) mend() {
+	if o.file != nil && o.file.torn() {
+		o.held = append(o.held, '\n')
+	}
+}
+
 func (o *output) failing() bool { return len(o.held) > 0 || o.lost.events() > 0 }
 
 // write takes whole lines: it writes them, or keeps them for later, or (false) loses them and counts. While a sink fails all that comes is

@@ -134,6 +134,7 @@ func openSink(s Sink) (*output, error) {
 			return nil, fmt.Errorf("audit sink %s: %w", s, err)
 		}
 		out.w, out.file, out.close = f, f, f.Close
+		out.mend()
 	case Stdout:
 		release, err := claim(os.Stdout)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -206,6 +207,50 @@ func TestReopen(t *testing.T) {
 	}
 	if got := len(other.lines()); got != n+1 {
 		t.Errorf("the other sink has %d lines, want %d", got, n+1)
+	}
+}
+
+// TestTornFile: what another process left inside a line costs that line, and none of ours.
+func TestTornFile(t *testing.T) {
+	dir := t.TempDir()
+	path, moved := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.log.1")
+	const torn = `{"v":1,"type":"share.ack","id":"01K`
+	tear := func() {
+		if err := os.WriteFile(path, []byte(torn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	observe := func(a *Auditor) { a.Observe(answered(share(t, orders(0, batch(0, 0, 1))), row(ordersID, 0, 0))) }
+	tear()
+	a := start(t, Config{Sinks: []Sink{{Type: File, Path: path}}})
+	observe(a)
+	if err := os.Rename(path, moved); err != nil {
+		t.Fatal(err)
+	}
+	tear()
+	a.Reopen()
+	observe(a)
+	stop(t, a)
+	for file, want := range map[string][]string{moved: {torn, "start", "share.ack"}, path: {torn, "share.ack", "stop"}} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
+			e, err := ParseLine([]byte(l))
+			switch {
+			case err != nil:
+				got = append(got, l)
+			case e.Control != nil:
+				got = append(got, e.Control.Kind)
+			default:
+				got = append(got, e.Type)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", file, got, want)
+		}
 	}
 }
 

@@ -193,7 +193,9 @@ func (w *writer) reopen() {
 			continue
 		}
 		o.again = false
-		if err := o.file.reopen(); err != nil && w.onError != nil {
+		if err := o.file.reopen(); err == nil {
+			o.mend()
+		} else if w.onError != nil {
 			w.onError(fmt.Errorf("audit sink %s: not opened anew, lines go on into the file that was open: %w", o.name, err))
 		}
 	}
