@@ -13,19 +13,21 @@ import (
 
 const renewPause = time.Second // the least between two clients
 
-// producer is a client that is replaced when it has become useless: one whose producer id was refused stays so for ever.
+// producer is a client that is replaced when it has become useless: one whose producer id was refused stays so for ever. So does a topic in it that
+// was deleted and made anew: the client has to forget it.
 type producer struct {
 	make func() (*kgo.Client, error)
 
 	mu      sync.Mutex
 	client  *kgo.Client
 	made    time.Time
+	anew    map[string]int // how often each topic was forgotten
 	closed  bool
-	closing sync.WaitGroup // of clients that were replaced
+	closing sync.WaitGroup // of clients that were replaced, and of topics that are being forgotten
 }
 
 func newProducer(opts ...kgo.Opt) (*producer, error) {
-	p := &producer{make: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }, made: time.Now()}
+	p := &producer{make: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }, made: time.Now(), anew: make(map[string]int)}
 	var err error
 	if p.client, err = p.make(); err != nil {
 		return nil, fmt.Errorf("a client for dead letters: %w", err)
@@ -41,13 +43,34 @@ func (p *producer) get() *kgo.Client {
 
 // produce produces a record. done is called once, never by the calling goroutine while it is in produce.
 func (p *producer) produce(ctx context.Context, r *kgo.Record, done func(error)) {
-	client := p.get()
+	client, times := p.use(r.Topic)
 	client.TryProduce(ctx, r, func(_ *kgo.Record, err error) {
-		if useless(err) {
+		switch {
+		case useless(err):
 			p.renew(client)
+		case errors.Is(err, kerr.UnknownTopicID):
+			p.forget(client, r.Topic, times)
 		}
 		done(err)
 	})
+}
+
+// use returns the client, and how often it has forgotten a topic.
+func (p *producer) use(topic string) (*kgo.Client, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client, p.anew[topic]
+}
+
+// forget has a client forget a topic, whose id is another one now, unless it has done so since. What is under way to it fails.
+func (p *producer) forget(client *kgo.Client, topic string, times int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.client != client || p.anew[topic] != times {
+		return
+	}
+	p.anew[topic]++
+	p.closing.Go(func() { client.PurgeTopicsFromProducing(topic) }) // it waits for metadata, and must not be waited for here
 }
 
 // useless says whether an error is about the client's producer id, and not about the record.

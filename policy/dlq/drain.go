@@ -154,7 +154,6 @@ func (d *drainer) deliver(ctx context.Context, e spool.Entry, done func(outcome)
 	s.ensure(ctx, r.Topic)
 	s.produce(ctx, &r, func(err error) {
 		if !tooLarge(err) {
-			s.forget(r.Topic, err)
 			done(outcomeOf(drainDelivered, err))
 			return
 		}

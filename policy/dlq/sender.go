@@ -91,16 +91,21 @@ func (s *sender) close() {
 // produce begins to produce a letter, and calls done once the cluster has it, has refused it, or ctx has ended. done may be called before
 // produce returns. When ctx ends first, the letter may be there all the same.
 func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)) {
+	topic := l.Topic
+	told := func(err error) {
+		s.forget(topic, err)
+		done(err)
+	}
 	if l.Size() > smallRecord {
-		s.produceAlone(ctx, l, done)
+		s.produceAlone(ctx, l, told)
 		return
 	}
 	s.small.produce(ctx, kafkaRecord(l), func(err error) {
 		if errors.Is(err, kerr.MessageTooLarge) { // maybe because of the company it was in
-			s.produceAlone(ctx, l, done)
+			s.produceAlone(ctx, l, told)
 			return
 		}
-		done(err)
+		told(err)
 	})
 }
 
@@ -212,9 +217,9 @@ func (s *sender) ensure(ctx context.Context, topic string) {
 	}
 }
 
-// forget has ensure make the topic again.
+// forget has ensure make a topic again that is not there any more. Other errors say nothing of that, and ensure needs the controller to be there.
 func (s *sender) forget(topic string, err error) {
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) {
 		s.made.Remove(topic)
 	}
 }
