@@ -155,35 +155,47 @@ func (l *lastDeliveries) letter(at lastPlace, offset int64, one *lastDelivery) l
 func (p *Policy) lose(l *letter.Letter, records policy.Records) {
 	ctx, cancel := context.WithTimeout(p.ctx, lastWrite)
 	defer cancel()
-	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite))
+	looking, cancelLooking := context.WithTimeout(ctx, lastWrite/2) // a source that says nothing leaves time to write
+	defer cancelLooking()
+	fetch := p.source.reader(l.TopicID, l.Partition, time.Now().Add(lastWrite/2))
 	defer fetch.close()
 	if l.Topic == "" { // nor did the name pass by
-		l.Topic = fetch.name(ctx, "")
+		l.Topic = fetch.name(looking, "")
 	}
-	if g := p.groups.get(ctx, l.Group); p.config.StandDown && g.own.works(l.Topic) {
+	if g := p.groups.get(looking, l.Group); p.config.StandDown && g.own.works(l.Topic) {
 		return // the broker has written it
 	}
 	p.metrics.lostWithout.Inc()
 	if !p.config.Infer {
 		return
 	}
-	it := &item{offset: l.Offset}
-	p.payload(ctx, records, l, fetch)
+	p.payload(looking, records, l, fetch)
 	if p.config.again(l) {
 		return
 	}
-	if p.address(l, &it.record) != nil { // no spool would help
+	it := &item{offset: l.Offset, bare: l.Payload == letter.Unavailable}
+	if p.address(l, &it.record) != nil || p.within(it) != nil { // no spool would help
 		p.metrics.fates[forwarded].Inc()
 		return
 	}
 	p.metrics.payloads[l.Payload].Inc()
+	p.infer(ctx, it)
+	p.metrics.fates[inferredAs(it.fate)].Inc()
+}
+
+// infer writes a letter. Where there is a spool, that has time as well.
+func (p *Policy) infer(ctx context.Context, it *item) {
 	if !p.backlog(&it.record) {
-		p.produceNow(ctx, it)
+		producing, cancel := ctx, context.CancelFunc(func() {})
+		if p.spoolOpen() {
+			producing, cancel = context.WithTimeout(ctx, min(p.config.Budget, lastWrite/4))
+		}
+		p.produceNow(producing, it)
+		cancel()
 	}
-	if it.fate == pending {
+	if it.fate == pending && !it.final {
 		p.spoolAll(ctx, []*item{it})
 	}
-	p.metrics.fates[inferredAs(it.fate)].Inc()
 }
 
 // inferredAs counts what was not written as forwarded: nothing could hold it.

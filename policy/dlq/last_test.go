@@ -88,6 +88,48 @@ func TestLastDeliveryOfUnknownTopic(t *testing.T) {
 	}
 }
 
+// TestInferredIntoSpool counts a letter as spooled that the cluster did not take in time.
+func TestInferredIntoSpool(t *testing.T) {
+	r := newRig(t)
+	up := ways["silent"](r)
+	r.start(map[string]any{"infer": true, "on_failure": []string{"spool", "withhold"}, "budget": "50ms"})
+	r.keep(1)
+	now := time.Now()
+	r.policy.Delivered(r.delivery(0, 5, now))
+	r.policy.last.expire(now.Add(time.Minute))
+	for fate, want := range map[fate]float64{spooled: 1, forwarded: 0} {
+		if got := value(r.policy.metrics.fates[fate]); got != want {
+			t.Errorf("%v are %s, not %v", got, fateNames[fate], want)
+		}
+	}
+	up()
+	r.distinct("dlq.orders", 1)
+}
+
+// TestInferredWithoutSpool makes the topic that is missing, and leaves out a payload that it does not take.
+func TestInferredWithoutSpool(t *testing.T) {
+	r := newRig(t)
+	r.start(map[string]any{"infer": true, "source": r.address(), "on_failure": []string{"withhold"}, "topic": "dlq.made",
+		"create": map[string]any{"replication": 1}, "max_record": "64KiB"})
+	r.keep(1)
+	r.kept[1] = policy.Record{Offset: 1, Value: incompressible(1 << 20)} // more than max_record
+	now := time.Now()
+	for offset := range int64(2) {
+		r.policy.Delivered(r.delivery(offset, 5, now))
+	}
+	r.policy.last.expire(now.Add(time.Minute))
+	if got := value(r.policy.metrics.fates[produced]); got != 2 {
+		t.Fatalf("%v are produced", got)
+	}
+	payloads := map[string]string{}
+	for _, l := range r.letters("dlq.made", 2) {
+		payloads[header(l, "__dlq.errors.offset")] = header(l, "ackproxy.payload")
+	}
+	if payloads["0"] != "full" || payloads["1"] != "unavailable" {
+		t.Errorf("payloads %v", payloads)
+	}
+}
+
 func TestLastDeliveriesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.start(nil)

@@ -316,6 +316,14 @@ func (p *Policy) tooLarge(it *item, err error) error {
 	return nil
 }
 
+// within leaves the payload of a letter out, as tooLarge does, where it has more bytes than max_record.
+func (p *Policy) within(it *item) error {
+	if int64(it.record.Size()) <= p.config.MaxRecord {
+		return nil
+	}
+	return p.tooLarge(it, errLarge)
+}
+
 const tooLargeReason = "the record is too large for the dead-letter topic"
 
 func tooLarge(err error) bool { return errors.Is(err, kerr.MessageTooLarge) }

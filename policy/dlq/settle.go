@@ -35,18 +35,28 @@ func (w *work) save(ctx context.Context) {
 	}
 }
 
-// produceNow produces one letter, and waits.
+// produceNow produces one letter, and waits. One that is too large goes once more without payload, where the configuration wants that.
 func (p *Policy) produceNow(ctx context.Context, it *item) {
+	p.senders[it.record.Cluster].ensure(ctx, it.record.Topic)
+	err := p.produceOnce(ctx, it)
+	if tooLarge(err) && p.tooLarge(it, err) == nil {
+		err = p.produceOnce(ctx, it)
+	}
+	if err == nil {
+		it.fate, it.err = produced, nil
+	}
+}
+
+func (p *Policy) produceOnce(ctx context.Context, it *item) error {
 	answer := make(chan error, 1)
 	it.hold.use()
 	record := it.record
 	p.senders[record.Cluster].produce(ctx, &record, func(err error) { it.hold.end(); answer <- err })
 	select {
 	case err := <-answer:
-		if err == nil {
-			it.fate, it.err = produced, nil
-		}
+		return err
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

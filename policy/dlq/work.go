@@ -197,11 +197,9 @@ func (w *work) write(ctx context.Context, p *part, it *item, fetch *fetching) (f
 	if it.bare = l.Payload == letter.Unavailable; !it.bare {
 		it.others = len(l.Source.Headers)
 	}
-	if int64(it.record.Size()) > cfg.MaxRecord {
-		if err := w.policy.tooLarge(it, errLarge); err != nil {
-			it.err = err
-			return l.Payload, false
-		}
+	if err := w.policy.within(it); err != nil {
+		it.err = err
+		return l.Payload, false
 	}
 	return l.Payload, true
 }
