@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,7 +28,7 @@ type Cluster struct {
 	SASL      *SASL
 }
 
-// TLS says whom to trust, and who we are.
+// TLS says whom to trust, and who we are. The files are read for each connection, so that they can change: certificates end.
 type TLS struct{ CA, Cert, Key string } // paths of PEM files; no CA: the system's
 
 // SASL is who we are. The password's file is read for each login, so that it can change.
@@ -95,7 +96,7 @@ func addressProblem(address string) (problem, hint string) {
 }
 
 const (
-	dialTimeout  = 5 * time.Second
+	dialTimeout  = 5 * time.Second       // with the handshake
 	retryBackoff = 50 * time.Millisecond // the first; it doubles
 	maxBackoff   = time.Second
 	metadataAge  = 100 * time.Millisecond // the least between two looks: a topic that was just made is wanted soon
@@ -113,7 +114,7 @@ func (c *Cluster) Options() ([]kgo.Opt, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, kgo.Dialer(c.TLS.dialer(config)))
 	}
 	if c.SASL != nil {
 		if _, err := c.SASL.password(); err != nil {
@@ -122,6 +123,19 @@ func (c *Cluster) Options() ([]kgo.Opt, error) {
 		opts = append(opts, c.SASL.option())
 	}
 	return opts, nil
+}
+
+// dialer connects with what the files say at that time. Where they cannot be read, as while somebody writes them, it is what they said last.
+func (t *TLS) dialer(first *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	var last atomic.Pointer[tls.Config]
+	last.Store(first)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if config, err := t.config(); err == nil {
+			last.Store(config)
+		}
+		d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: last.Load()}
+		return d.DialContext(ctx, network, address)
+	}
 }
 
 func (t *TLS) config() (*tls.Config, error) {
