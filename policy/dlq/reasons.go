@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -45,9 +46,7 @@ func newReasons(c *Reasons) (*reasons, error) {
 	network := "tcp"
 	if strings.HasPrefix(c.Listen, "/") {
 		network = "unix"
-		if info, err := os.Lstat(c.Listen); err == nil && info.Mode().Type() == os.ModeSocket {
-			os.Remove(c.Listen) // of a process that was killed; listening says if it could not be removed
-		}
+		removeDead(c.Listen)
 	}
 	l, err := net.Listen(network, c.Listen)
 	if err != nil {
@@ -61,6 +60,20 @@ func newReasons(c *Reasons) (*reasons, error) {
 		MaxHeaderBytes: maxReasonBody}
 	r.served.Go(func() { r.server.Serve(l) }) // returns when close is called
 	return r, nil
+}
+
+// removeDead removes the socket of a process that was killed. One that somebody listens to stays: its owner would not know that nothing comes there
+// any more, and would remove ours in the end. Listening says why it cannot be.
+func removeDead(path string) {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+		return
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
 }
 
 func (r *reasons) post(w http.ResponseWriter, q *http.Request) {

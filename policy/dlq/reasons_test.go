@@ -2,10 +2,12 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -47,4 +49,31 @@ func TestReasons(t *testing.T) {
 			t.Errorf("letter %d: %q instead of %q", i, got, want[i])
 		}
 	}
+}
+
+// TestReasonsOfOthers leaves alone a socket that somebody listens to, and takes over one that was left behind.
+func TestReasonsOfOthers(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "reasons.sock")
+	first, err := newReasons(&Reasons{Listen: socket, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := newReasons(&Reasons{Listen: socket, Keep: 1}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second one listens, too: %v", err)
+		second.close()
+	}
+	if err := first.close(); err != nil {
+		t.Error(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	third, err := newReasons(&Reasons{Listen: socket, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	third.close()
 }
