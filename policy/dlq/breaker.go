@@ -63,7 +63,7 @@ func (b *breakers) open(w *work) bool {
 // take counts n.
 func (b *breaker) take(c *Breaker, now time.Time, n int) {
 	allowed := int(float64(c.Rate) * c.Window.Seconds())
-	within := b.count <= allowed // of the window that may end here
+	within := b.count <= allowed || now.Sub(b.start) >= 2*c.Window // of the window that may end here, or one after it without any
 	ended := now.Sub(b.start) >= c.Window
 	if ended {
 		b.start, b.count = now, 0

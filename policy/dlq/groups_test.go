@@ -357,3 +357,19 @@ func TestBreakerStaysOpen(t *testing.T) {
 		t.Error("still open")
 	}
 }
+
+// TestBreakerAfterQuiet closes at the first request of a group that was quiet for a window since it opened, and a probe is due.
+func TestBreakerAfterQuiet(t *testing.T) {
+	c := &Breaker{Rate: 10, Window: time.Second, Probe: 5 * time.Second}
+	for quiet, open := range map[time.Duration]bool{1500 * time.Millisecond: true, 4 * time.Second: true, time.Hour: false} {
+		now := time.Now()
+		b := &breaker{start: now}
+		b.take(c, now, 11)
+		if !b.open {
+			t.Fatal("it does not open")
+		}
+		if b.take(c, now.Add(quiet), 1); b.open != open {
+			t.Errorf("after %v: open is %v", quiet, b.open)
+		}
+	}
+}
