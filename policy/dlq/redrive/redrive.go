@@ -163,7 +163,8 @@ func (r *run) move(ctx context.Context, committed kadm.OffsetResponses) error {
 	s, err := kgo.NewGroupTransactSession(append(append(r.Client, reading()...), kgo.ConsumerGroup(r.Group), kgo.TransactionalID(r.Group),
 		kgo.InstanceID(r.Group), // takes the place of one that was killed; a member of another name would wait until that has timed out
 		kgo.ConsumeTopics(r.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime))...)
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionTimeout(transactionTime),
+		kgo.ProducerBatchMaxBytes(largestBatch), kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()))...)
 	if err != nil {
 		return err
 	}
@@ -204,8 +205,10 @@ func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, posi
 	}
 	before := positions.copy()
 	out, counts, err := r.choose(ctx, read, positions)
-	if err == nil && len(out) > 0 {
-		err = s.ProduceSync(ctx, out...).FirstErr()
+	for err == nil && len(out) > 0 {
+		n := together(out)
+		err = s.ProduceSync(ctx, out[:n]...).FirstErr()
+		out = out[n:]
 	}
 	ending := kgo.PreTxnCommitFnContext(context.WithoutCancel(ctx), positions.bound)
 	committed, endErr := s.End(ending, kgo.TransactionEndTry(err == nil))
@@ -223,6 +226,29 @@ func (r *run) transaction(ctx context.Context, s *kgo.GroupTransactSession, posi
 	}
 	r.result.add(&counts)
 	return nil
+}
+
+const (
+	largestBatch = 100 << 20 // what brokers take by default (socket.request.max.bytes): letters are as large as their topic allows
+	smallBatch   = 900_000   // bytes of a batch of several records: any topic takes it by default
+	recordBytes  = 100       // that a record may need besides its fields
+	headerBytes  = 2 * 5     // that a header may
+)
+
+// together is how many of the records are produced at a time. A batch is refused as a whole: those that have company must not need more than their
+// topic allows for one.
+func together(records []*kgo.Record) int {
+	size := 0
+	for n, r := range records {
+		size += recordBytes + len(r.Key) + len(r.Value)
+		for _, h := range r.Headers {
+			size += headerBytes + len(h.Key) + len(h.Value)
+		}
+		if size > smallBatch {
+			return max(n, 1)
+		}
+	}
+	return len(records)
 }
 
 // overtaken explains an error that another redrive is the cause of.

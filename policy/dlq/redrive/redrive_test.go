@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -117,6 +118,55 @@ func TestRedrive(t *testing.T) {
 	produce(t, cl, dead(500, nil))
 	if r, err = Run(t.Context(), o); err != nil || r.Redriven != 1 {
 		t.Fatalf("after one more letter: %+v, %v", r, err)
+	}
+}
+
+// Letters of any size come back, in the order they are in: a large one is in no batch with others.
+func TestRedriveLarge(t *testing.T) {
+	opts, cl := brokers(t, "orders", "dlq.orders")
+	large, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(8<<20))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	sizes := []int{10, 3 << 20, 600_000, 600_000, 20, 2 << 20}
+	for i, size := range sizes {
+		with := cl
+		if size > 1<<20 {
+			with = large
+		}
+		produce(t, with, dead(3*i, func(l *letter.Letter) { l.Source.Value = make([]byte, size) }))
+	}
+	r, err := Run(t.Context(), Options{Client: opts, Topic: "dlq.orders"})
+	if err != nil || r.Redriven != int64(len(sizes)) || !r.Done {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var got []int
+	for _, b := range all(t, opts, "orders") {
+		got = append(got, len(b.Value))
+	}
+	if !slices.Equal(got, sizes) {
+		t.Errorf("records of %d bytes came back, not %d", got, sizes)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	of := func(sizes ...int) (records []*kgo.Record) {
+		for _, n := range sizes {
+			records = append(records, &kgo.Record{Value: make([]byte, n)})
+		}
+		return records
+	}
+	for _, one := range []struct {
+		want    int
+		records []*kgo.Record
+	}{
+		{1, of(2<<20, 1)}, {2, of(10, 600_000, 600_000)}, {3, of(1, 2, 3)}, {3, of(1, 2, 3, smallBatch)},
+		{smallBatch / recordBytes, of(make([]int, 10_000)...)},
+	} {
+		if got := together(one.records); got != one.want {
+			t.Errorf("%d of %d, not %d", got, len(one.records), one.want)
+		}
 	}
 }
 
