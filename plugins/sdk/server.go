@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	maxDeciding = 4096        // decisions at once: the host stops asking when its stream is full
+	maxDeciding = 4096        // decisions at once; more wait, as long as the host does
 	closeTime   = time.Second // for io.Closer
 )
 
@@ -170,10 +170,13 @@ func (d *deciding) take(m *policyv1.DecideRequest) {
 	d.mu.Lock()
 	d.cancels[m.GetId()] = cancel
 	d.mu.Unlock()
-	d.room <- struct{}{}
 	d.running.Go(func() {
-		d.answer(ctx, m)
-		<-d.room
+		select { // not before: what others wait for comes on this stream
+		case d.room <- struct{}{}:
+			d.answer(ctx, m)
+			<-d.room
+		case <-ctx.Done():
+		}
 		d.mu.Lock()
 		delete(d.cancels, m.GetId())
 		delete(d.wanting, m.GetId())
