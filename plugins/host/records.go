@@ -49,6 +49,9 @@ func (t *telling) all(ctx context.Context, wanted *policyv1.RecordsWanted) error
 		return errNoRecords
 	}
 	for _, w := range wanted.GetRanges() {
+		if err := ctx.Err(); err != nil { // each of them costs a look at all partitions
+			return err
+		}
 		for i := range t.of.Partitions {
 			p := &t.of.Partitions[i]
 			if string(p.TopicID[:]) != string(w.GetTopicId()) || p.Index != w.GetPartition() {

@@ -214,3 +214,13 @@ func TestPluginsThatAskOddly(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestWishesEndWithTheirTime: also those for nothing that there is.
+func TestWishesEndWithTheirTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	nowhere := &policyv1.RecordsWanted{Ranges: []*policyv1.OffsetRange{{TopicId: []byte{1}}}}
+	if err := (&telling{of: wanting(0, 4, shelf{})}).all(ctx, nowhere); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
