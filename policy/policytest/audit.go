@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,6 +43,7 @@ func auditLines(t *testing.T, open func(t *testing.T, config string) (policy.Obs
 		o.Observe(out)
 		out.Release()
 	}
+	o.Observe(clientGone())
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -64,11 +66,20 @@ func auditLines(t *testing.T, open func(t *testing.T, config string) (policy.Obs
 		"share.ack share_acknowledge orders/3 exact 10-20 : accepted",
 		"share.ack share_acknowledge orders/3 exact 150382-150382 reject: accepted",
 		"share.ack share_acknowledge orders/3 tolerated 150382-150391 reject: accepted",
+		"share.ack share_fetch orders/3 exact 150382-150382 accept, 150383-150383 reject: not_sent connection_ended",
 		"audit.control stop",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the log is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// clientGone is the first golden request, whose client left while a policy was asked: no policy failed, and none closed the connection.
+func clientGone() *policy.Outcome {
+	r := golden.Requests()[0].Request
+	return &policy.Outcome{Request: *r, Reply: policy.Reply{State: policy.Lost, Received: r.Received.Add(time.Millisecond)},
+		Decision: &policy.Decision{Close: policy.CloseBefore, Gone: true,
+			Trail: []policy.Step{{Policy: "slow", Err: errors.New("the request was given up"), Failed: policy.FailClose}}}}
 }
 
 // reply accepts what is asked of partition 3, and refuses the rest.
@@ -103,7 +114,8 @@ func summaries(t *testing.T, log string) (all []string) {
 					Type        string
 				}
 			}
-			Verdict struct{ State string }
+			Verdict struct{ State, Reason string }
+			Policy  []struct{ Action string }
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%v: %s", err, line)
@@ -116,8 +128,12 @@ func summaries(t *testing.T, log string) (all []string) {
 		for _, a := range m.Ack.Asked {
 			asked = append(asked, fmt.Sprintf("%d-%d %s", a.First, a.Last, a.Type))
 		}
-		all = append(all, fmt.Sprintf("%s %s %s/%d %s %s: %s", m.Type, m.Request.Carrier, m.Target.Topic, m.Target.Partition, m.Request.Decode,
-			strings.Join(asked, ", "), m.Verdict.State))
+		did := []string{m.Verdict.State, m.Verdict.Reason}
+		for _, a := range m.Policy {
+			did = append(did, a.Action)
+		}
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s/%d %s %s: %s", m.Type, m.Request.Carrier, m.Target.Topic, m.Target.Partition,
+			m.Request.Decode, strings.Join(asked, ", "), strings.Join(did, " "))))
 	}
 	return all
 }

@@ -43,7 +43,7 @@ func fromReply(r *policy.Request, p *policy.Reply) *policyv1.Reply {
 func fromDecision(d *policy.Decision) (*policyv1.Decision, error) {
 	m := &policyv1.Decision{
 		Replies: fromReplies(d.Replies), DelayForward: duration(d.DelayForward), DelayReply: duration(d.DelayReply),
-		Close: policyv1.Close(d.Close), CloseAfter: int32(d.CloseAfter),
+		Close: policyv1.Close(d.Close), CloseAfter: int32(d.CloseAfter), Gone: d.Gone,
 	}
 	pieces := 0
 	for i := range d.Partitions {
@@ -112,7 +112,8 @@ func toReply(p *policy.Reply, m *policyv1.Reply, asked time.Time) (err error) {
 }
 
 func toDecision(m *policyv1.Decision) (d *policy.Decision, err error) {
-	d = &policy.Decision{DelayForward: m.GetDelayForward().AsDuration(), DelayReply: m.GetDelayReply().AsDuration(), CloseAfter: int(m.GetCloseAfter())}
+	d = &policy.Decision{DelayForward: m.GetDelayForward().AsDuration(), DelayReply: m.GetDelayReply().AsDuration(), CloseAfter: int(m.GetCloseAfter()),
+		Gone: m.GetGone()}
 	if d.Close, err = toClose(m.GetClose()); err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func decision() *policy.Decision {
 			{TopicID: codec.UUID{2}, Malformed: true},
 		},
 		Replies:      []policy.ReplyEdit{{TopLevel: true, ErrorCode: -1}, {TopicID: codec.UUID{3}, Partition: 4, ErrorCode: 5, Message: "m"}},
-		DelayForward: time.Second, DelayReply: time.Nanosecond, Close: policy.CloseTruncated, CloseAfter: 9,
+		DelayForward: time.Second, DelayReply: time.Nanosecond, Close: policy.CloseTruncated, CloseAfter: 9, Gone: true,
 		Trail: []policy.Step{{Policy: "a", Took: 5, Reason: "b"}, {Policy: "c", Err: errors.New("late"), Failed: policy.FailClose}},
 	}
 }

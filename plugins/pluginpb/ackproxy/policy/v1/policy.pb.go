@@ -12,7 +12,7 @@
 // Units and conventions, everywhere below:
 //   - An offset range includes both its ends. Ranges may be as long as 2^63-1 offsets: never expand one.
 //   - A topic id is the 16 bytes of Kafka's uuid. A topic's name is empty while ackproxy has not learnt it.
-//   - An error code is Kafka's: 0 is NONE, 56 COORDINATOR_NOT_AVAILABLE, 121 INVALID_RECORD_STATE.
+//   - An error code is Kafka's: 0 is NONE, 56 KAFKA_STORAGE_ERROR, 121 INVALID_RECORD_STATE.
 //   - Text that a client sent is UTF-8 here. Bytes that are not become U+FFFD; frame, where it is asked for, has the client's own bytes.
 //   - A field that is absent is null on the wire; an empty one is empty.
 //
@@ -2518,7 +2518,9 @@ type Decision struct {
 	Close        Close                  `protobuf:"varint,5,opt,name=close,proto3,enum=ackproxy.policy.v1.Close" json:"close,omitempty"`
 	CloseAfter   int32                  `protobuf:"varint,6,opt,name=close_after,json=closeAfter,proto3" json:"close_after,omitempty"`
 	// One for each policy, in order.
-	Trail         []*Step `protobuf:"bytes,7,rep,name=trail,proto3" json:"trail,omitempty"`
+	Trail []*Step `protobuf:"bytes,7,rep,name=trail,proto3" json:"trail,omitempty"`
+	// The client was gone before all was decided, or during a delay: no policy closed the connection, whatever close says.
+	Gone          bool `protobuf:"varint,8,opt,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2600,6 +2602,13 @@ func (x *Decision) GetTrail() []*Step {
 		return x.Trail
 	}
 	return nil
+}
+
+func (x *Decision) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
 }
 
 // DecidedPartition is one partition of a decision.
@@ -3320,7 +3329,7 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\x05R\terrorCode\x12#\n" +
-	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\"\x87\x03\n" +
+	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\"\x9b\x03\n" +
 	"\bDecision\x12D\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2$.ackproxy.policy.v1.DecidedPartitionR\n" +
@@ -3332,7 +3341,8 @@ const file_ackproxy_policy_v1_policy_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\x0e2\x19.ackproxy.policy.v1.CloseR\x05close\x12\x1f\n" +
 	"\vclose_after\x18\x06 \x01(\x05R\n" +
 	"closeAfter\x12.\n" +
-	"\x05trail\x18\a \x03(\v2\x18.ackproxy.policy.v1.StepR\x05trail\"\xaa\x01\n" +
+	"\x05trail\x18\a \x03(\v2\x18.ackproxy.policy.v1.StepR\x05trail\x12\x12\n" +
+	"\x04gone\x18\b \x01(\bR\x04gone\"\xaa\x01\n" +
 	"\x10DecidedPartition\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x14\n" +

@@ -12,7 +12,7 @@
 // Units and conventions, everywhere below:
 //   - An offset range includes both its ends. Ranges may be as long as 2^63-1 offsets: never expand one.
 //   - A topic id is the 16 bytes of Kafka's uuid. A topic's name is empty while ackproxy has not learnt it.
-//   - An error code is Kafka's: 0 is NONE, 56 COORDINATOR_NOT_AVAILABLE, 121 INVALID_RECORD_STATE.
+//   - An error code is Kafka's: 0 is NONE, 56 KAFKA_STORAGE_ERROR, 121 INVALID_RECORD_STATE.
 //   - Text that a client sent is UTF-8 here. Bytes that are not become U+FFFD; frame, where it is asked for, has the client's own bytes.
 //   - A field that is absent is null on the wire; an empty one is empty.
 //
