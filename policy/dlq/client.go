@@ -48,7 +48,7 @@ func (p *producer) produce(ctx context.Context, r *kgo.Record, done func(error))
 		switch {
 		case useless(err):
 			p.renew(client)
-		case errors.Is(err, kerr.UnknownTopicID):
+		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 			p.forget(client, r.Topic, times)
 		}
 		done(err)
@@ -62,7 +62,8 @@ func (p *producer) use(topic string) (*kgo.Client, int) {
 	return p.client, p.anew[topic]
 }
 
-// forget has a client forget a topic, whose id is another one now, unless it has done so since. What is under way to it fails.
+// forget has a client forget a topic that is not there, or whose id is another one now, unless it has done so since: it would ask for the one as often
+// as it may, and never know the other. What is under way to it fails.
 func (p *producer) forget(client *kgo.Client, topic string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

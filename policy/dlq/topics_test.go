@@ -1,10 +1,13 @@
 package dlq
 
 import (
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ackproxy/ackproxy/policy"
 )
@@ -48,6 +51,38 @@ func TestTopicIsMadeAnew(t *testing.T) {
 		t.Errorf("verdict %+v", v)
 	}
 	r.distinct("dlq.orders", 3)
+}
+
+// TestMissingTopic is not asked for any more once a letter for it has failed.
+func TestMissingTopic(t *testing.T) {
+	r := newRig(t)
+	var asked, others atomic.Int64 // requests that name the topic, and that do not, since then
+	r.cluster.ControlKey(int16(kmsg.Metadata), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		missing := func(one kmsg.MetadataRequestTopic) bool { return one.Topic != nil && *one.Topic == "dlq.missing" }
+		if slices.ContainsFunc(q.(*kmsg.MetadataRequest).Topics, missing) {
+			asked.Add(1)
+			others.Store(0)
+		} else {
+			others.Add(1)
+		}
+		return nil, nil, false
+	})
+	r.start(map[string]any{"budget": "5s", "on_failure": []string{"withhold"}, "topic": "dlq.missing",
+		"rules": []any{map[string]any{"match": map[string]any{"group": "g2"}, "topic": "dlq.orders"}}})
+	r.keep(2)
+	q := r.request(5, reject(1, 1))
+	q.GroupID = []byte("g2")
+	if v := r.decide(q); v.Reason != "dead letters: 1 produced" { // so that there is always a topic to ask for
+		t.Fatalf("verdict %+v", v)
+	}
+	if v := r.decide(r.request(5, reject(0, 0))); v.Reason != "dead letters: 1 withheld (UNKNOWN_TOPIC_OR_PARTITION)" {
+		t.Fatalf("verdict %+v", v)
+	}
+	until(t, "ten requests without the topic follow each other", func() bool {
+		r.policy.senders[""].small.get().ForceMetadataRefresh()
+		return asked.Load() > 0 && others.Load() >= 10
+	})
 }
 
 // TestTopicIsMadeAgain has the policy make a topic that it made before, and that somebody has deleted.
