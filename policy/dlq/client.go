@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -21,14 +22,15 @@ type producer struct {
 	mu      sync.Mutex
 	client  *kgo.Client
 	made    time.Time
-	anew    map[string]int // how often each topic was forgotten
+	anew    *lru.Cache[string, int] // how often each topic was forgotten
 	closed  bool
 	closing sync.WaitGroup // of clients that were replaced, and of topics that are being forgotten
 }
 
 func newProducer(opts ...kgo.Opt) (*producer, error) {
-	p := &producer{make: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }, made: time.Now(), anew: make(map[string]int)}
+	p := &producer{make: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }, made: time.Now()}
 	var err error
+	p.anew, _ = lru.New[string, int](topicsMade)
 	if p.client, err = p.make(); err != nil {
 		return nil, fmt.Errorf("a client for dead letters: %w", err)
 	}
@@ -59,7 +61,8 @@ func (p *producer) produce(ctx context.Context, r *kgo.Record, done func(error))
 func (p *producer) use(topic string) (*kgo.Client, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.client, p.anew[topic]
+	times, _ := p.anew.Get(topic)
+	return p.client, times
 }
 
 // forget has a client forget a topic that is not there, or whose id is another one now, unless it has done so since: it would ask for the one as often
@@ -67,10 +70,10 @@ func (p *producer) use(topic string) (*kgo.Client, int) {
 func (p *producer) forget(client *kgo.Client, topic string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.client != client || p.anew[topic] != times {
+	if now, _ := p.anew.Get(topic); p.closed || p.client != client || now != times {
 		return
 	}
-	p.anew[topic]++
+	p.anew.Add(topic, times+1)
 	p.closing.Go(func() { client.PurgeTopicsFromProducing(topic) }) // it waits for metadata, and must not be waited for here
 }
 

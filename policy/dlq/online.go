@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,7 +22,7 @@ import (
 // that exist already of the names which come of templates; and whether the source says what the policy asks of it. What is wrong is joined, each a
 // *policy.ConfigError; the notes, of the same kind, are what could not be checked.
 func (c *Config) Check(ctx context.Context) (notes []error, wrong error) {
-	k := &checker{made: c.Create != nil}
+	k := &checker{create: c.Create}
 	all := c.all()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		cluster := all[name]
@@ -53,7 +54,7 @@ func (c *Config) targets(cluster string) map[string]string {
 
 // checker gathers what clusters say.
 type checker struct {
-	made         bool // topics that are missing are made
+	create       *Create // nil: topics that are missing are not made
 	client       *kgo.Client
 	wrong, notes []error
 }
@@ -104,8 +105,9 @@ func (k *checker) topic(ctx context.Context, key, topic string) {
 		err = kerr.ErrorForCode(got[0].ErrorCode)
 	}
 	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition) && k.made:
-		k.note(key, topic+": not checked, there is no such topic yet")
+	case errors.Is(err, kerr.UnknownTopicOrPartition) && k.create != nil:
+		k.note(key, topic+": not checked whether it may be written to, there is no such topic yet")
+		k.creatable(ctx, key, topic, topic)
 	case err != nil:
 		k.add(key, topic+": "+cause(err), "")
 	case !permits(&got[0], kmsg.ACLOperationWrite):
@@ -130,11 +132,35 @@ func (k *checker) template(ctx context.Context, key, template string) {
 			}
 		}
 	}
+	if k.create != nil {
+		k.creatable(ctx, key, template, strings.NewReplacer("{topic}", "ackproxy-validate", "{group}", "ackproxy-validate").Replace(template))
+	}
 	switch {
 	case found == 0:
 		k.note(key, template+": not checked whether it may be written to, there is no topic of such a name yet, or none that may be seen")
 	case len(refused) > 0:
 		k.add(key, few(refused)+": there is no permission to write", "")
+	}
+}
+
+// creatable asks whether a topic could be made, or one for a template, which says what is not permitted and what does not fit the cluster. Nothing is made.
+func (k *checker) creatable(ctx context.Context, key, name, topic string) {
+	all, err := kadm.NewClient(k.client).ValidateCreateTopics(ctx, int32(k.create.Partitions), int16(k.create.Replication), k.create.configs(), topic)
+	why := ""
+	if err == nil {
+		err, why = all[topic].Err, all[topic].ErrMessage
+	}
+	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+		return
+	}
+	text := name + ": it could not be made: " + cause(err)
+	switch {
+	case !errors.Is(err, kerr.TopicAuthorizationFailed):
+		k.add(key, strings.TrimSuffix(text+", "+why, ", "), "")
+	case name == topic:
+		k.add(key, text, "permit CREATE on it")
+	default: // each may have a permission of its own
+		k.note(key, text+", asked of "+topic)
 	}
 }
 

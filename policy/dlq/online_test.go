@@ -28,6 +28,9 @@ func TestCheck(t *testing.T) {
 		"not there yet":  {map[string]any{"topic": "dlq.{topic}.{group}"}, "", "topic"},
 		"no topic":       {map[string]any{"topic": "dlq.missing"}, "topic", ""},
 		"made if needed": {map[string]any{"topic": "dlq.missing", "create": map[string]any{}}, "", "topic"},
+		"nor a name":     {map[string]any{"topic": "dlq.{topic}.{group}", "create": map[string]any{}}, "", "topic"},
+		"too few":        {map[string]any{"topic": "dlq.missing", "create": map[string]any{"replication": 99}}, "topic", "topic"},
+		"too few for it": {map[string]any{"topic": "dlq.{topic}", "create": map[string]any{"replication": 99}}, "topic", ""},
 		"down":           {map[string]any{"source": dead, "clusters": map[string]any{"east": dead}}, "clusters.east source", ""},
 		"rules": {map[string]any{"rules": []any{map[string]any{"match": map[string]any{"group": "a"}, "topic": "dlq.missing"},
 			map[string]any{"match": map[string]any{"group": "b"}, "topic": "dlq.orders"},
@@ -51,6 +54,7 @@ func TestCheckPermissions(t *testing.T) {
 	const literal, prefixed = kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLResourcePatternTypePrefixed
 	r := newRig(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser(mechanismPlain, "root", "p"), kfake.SeedTopics(1, "dlq.a", "dlq.b", "x.a"),
 		kfake.User(mechanismPlain, "writer", "p", topic("dlq.", prefixed, kmsg.ACLOperationWrite)),
+		kfake.User(mechanismPlain, "maker", "p", topic("dlq.", prefixed, kmsg.ACLOperationWrite), topic("dlq.", prefixed, kmsg.ACLOperationCreate)),
 		kfake.User(mechanismPlain, "half", "p", topic("dlq.", prefixed, kmsg.ACLOperationDescribe), topic("dlq.a", literal, kmsg.ACLOperationWrite),
 			topic("dlq.a", literal, kmsg.ACLOperationRead), settings),
 		kfake.User(mechanismPlain, "blind", "p", settings),
@@ -74,6 +78,19 @@ func TestCheckPermissions(t *testing.T) {
 		wrong, notes := checked(t, map[string]any{"cluster": as(c.writer), "source": as(c.source)})
 		if text(wrong) != c.wrong || text(notes) != c.notes {
 			t.Errorf("%s, %s: %s\nnotes %s", c.writer, c.source, text(wrong), text(notes))
+		}
+	}
+	const unseen = ": not checked whether it may be written to, there is no "
+	for _, c := range []struct{ writer, topic, wrong, notes string }{
+		{"maker", "dlq.missing", "", "topic: dlq.missing" + unseen + "such topic yet"},
+		{"writer", "dlq.missing", "topic: dlq.missing: it could not be made: TOPIC_AUTHORIZATION_FAILED (permit CREATE on it)",
+			"topic: dlq.missing" + unseen + "such topic yet"},
+		{"maker", "dlq.x.{topic}", "", "topic: dlq.x.{topic}" + unseen + "topic of such a name yet, or none that may be seen"},
+		{"writer", "dlq.{topic}", "", "topic: dlq.{topic}: it could not be made: TOPIC_AUTHORIZATION_FAILED, asked of dlq.ackproxy-validate"},
+	} {
+		wrong, notes := checked(t, map[string]any{"cluster": as(c.writer), "topic": c.topic, "create": map[string]any{}})
+		if text(wrong) != c.wrong || text(notes) != c.notes {
+			t.Errorf("%s, %s: %s\nnotes %s", c.writer, c.topic, text(wrong), text(notes))
 		}
 	}
 }

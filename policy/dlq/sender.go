@@ -20,7 +20,7 @@ const (
 	smallBatch   = 1 << 20 // bytes of a batch of several letters
 	smallRecord  = smallBatch * 9 / 10
 	batchRoom    = 64 << 10 // what a batch may need besides its record
-	topicsMade   = 1024     // names of topics that are remembered as made
+	topicsMade   = 1024     // names of topics of which something is remembered
 	maxBuffered  = 100_000
 	maxRequest   = 8 << 20          // bytes of a request with many small letters: what is sent is there twice
 	socketBytes  = 100 << 20        // of a request that brokers take by default (socket.request.max.bytes)
@@ -34,7 +34,7 @@ type sender struct {
 	small, alone *producer
 	turns        turns // of alone
 	create       *Create
-	made         *lru.Cache[string, struct{}]
+	made         *lru.Cache[string, error] // topics that ensure has made, or why it could not
 	running      sync.WaitGroup
 	starting     sync.Mutex // of what is running
 	closed       bool
@@ -46,7 +46,7 @@ func newSender(c *Cluster, cfg *Config) (*sender, error) {
 		return nil, err
 	}
 	s := &sender{create: cfg.Create}
-	s.made, _ = lru.New[string, struct{}](topicsMade) // fails for sizes below 1 only
+	s.made, _ = lru.New[string, error](topicsMade) // fails for sizes below 1 only
 	if s.small, err = newProducer(small...); err != nil {
 		return nil, err
 	}
@@ -92,10 +92,7 @@ func (s *sender) close() {
 // produce returns. When ctx ends first, the letter may be there all the same.
 func (s *sender) produce(ctx context.Context, l *letter.Record, done func(error)) {
 	topic := l.Topic
-	told := func(err error) {
-		s.forget(topic, err)
-		done(err)
-	}
+	told := func(err error) { done(s.forget(topic, err)) }
 	if l.Size() > smallRecord {
 		s.produceAlone(ctx, l, told)
 		return
@@ -203,31 +200,58 @@ func kafkaRecord(l *letter.Record) *kgo.Record {
 	return r
 }
 
-// ensure makes a topic where the configuration wants that, once. What goes wrong shows when producing to it.
+// ensure makes a topic where the configuration wants that, once. What goes wrong shows when producing to it: the topic may be there all the same, and
+// not for us to make.
 func (s *sender) ensure(ctx context.Context, topic string) {
 	if s.create == nil || s.made.Contains(topic) {
 		return
 	}
-	retention := fmt.Sprint(s.create.Retention.Milliseconds())
-	cleanup := "delete"
-	configs := map[string]*string{"retention.ms": &retention, "cleanup.policy": &cleanup}
-	_, err := kadm.NewClient(s.small.get()).CreateTopic(ctx, int32(s.create.Partitions), int16(s.create.Replication), configs, topic)
-	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
-		s.made.Add(topic, struct{}{})
+	_, err := kadm.NewClient(s.small.get()).CreateTopic(ctx, int32(s.create.Partitions), int16(s.create.Replication), s.create.configs(), topic)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		err = nil
 	}
+	s.made.Add(topic, err)
 }
 
-// forget has ensure make a topic again that is not there any more. Other errors say nothing of that, and ensure needs the controller to be there.
-func (s *sender) forget(topic string, err error) {
-	if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) {
+// configs are those of the topics that are made.
+func (c *Create) configs() map[string]*string {
+	return map[string]*string{"retention.ms": kadm.StringPtr(fmt.Sprint(c.Retention.Milliseconds())), "cleanup.policy": kadm.StringPtr("delete")}
+}
+
+// forget has ensure make a topic again that is not there any more, or that it could not make, which the error says then. Other errors say nothing of
+// that, and ensure needs the controller to be there.
+func (s *sender) forget(topic string, err error) error {
+	if err == nil || tooLarge(err) {
+		return err
+	}
+	why, _ := s.made.Peek(topic)
+	if why != nil || errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) {
 		s.made.Remove(topic)
 	}
+	if why != nil {
+		err = &notMade{err, why}
+	}
+	return err
 }
+
+// notMade is an error of producing to a topic that could not be made.
+type notMade struct{ err, why error }
+
+// Error says both.
+func (e *notMade) Error() string {
+	return fmt.Sprintf("%v, and the topic could not be made: %v", e.err, e.why)
+}
+
+// Unwrap returns the error of producing.
+func (e *notMade) Unwrap() error { return e.err }
 
 // cause is an error in few words, for the audit log.
 func cause(err error) string {
 	var coded *kerr.Error
+	var missing *notMade
 	switch {
+	case errors.As(err, &missing):
+		return cause(missing.err) + ", and the topic could not be made: " + cause(missing.why)
 	case errors.As(err, &coded):
 		return coded.Message
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):

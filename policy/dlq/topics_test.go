@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -98,4 +100,32 @@ func TestTopicIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a letter is produced", func() bool { return r.decide(r.request(5, reject(1, 1))).Reason == "dead letters: 1 produced" })
+}
+
+// TestTopicCannotBeMade is told why, and not only that there is none.
+func TestTopicCannotBeMade(t *testing.T) {
+	r := newRig(t)
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	r.start(map[string]any{"topic": "dlq.made", "budget": "5s", "create": map[string]any{"replication": 1}, "on_failure": []string{"withhold"}})
+	r.keep(1)
+	const want = "dead letters: 1 withheld (UNKNOWN_TOPIC_OR_PARTITION, and the topic could not be made: TOPIC_AUTHORIZATION_FAILED)"
+	if v := r.decide(r.request(5, reject(0, 0))); v.Reason != want {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+// TestTopicIsThereAlready needs no permission to make it, and does not ask for that with each letter.
+func TestTopicIsThereAlready(t *testing.T) {
+	r := newRig(t)
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	r.start(map[string]any{"create": map[string]any{"replication": 1}, "on_failure": []string{"withhold"}})
+	r.keep(3)
+	for offset := range int64(3) {
+		if v := r.decide(r.request(5, reject(offset, offset))); v.Reason != "dead letters: 1 produced" {
+			t.Fatalf("verdict %+v", v)
+		}
+	}
+	if n := fault.Hits(); n != 1 {
+		t.Errorf("asked to make the topic %d times", n)
+	}
 }
