@@ -77,7 +77,7 @@ func (w *rewriteWorker) answer(frame []byte) ([]byte, error) {
 // open opens a session, and fetches until all that was given back is there again, which no lock delays, and enough to play with.
 func (w *rewriteWorker) open(ctx context.Context) error {
 	w.epoch = 0
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		got := total(w.model.held)
 		x, err := w.exchange(w.fetch(w.everything(), 2, w.rand.IntN(2) == 0, 40), nil)
 		if err != nil {
@@ -88,7 +88,7 @@ func (w *rewriteWorker) open(ctx context.Context) error {
 		case due == 0 && now >= 60:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("%d records were given back and do not come again, %v; %d are held", due, w.model.due, now)
+			return fmt.Errorf("%d records were given back and do not come again, %v; %d are held; the last answer had %v", due, w.model.due, now, x.Fetch)
 		case failed(x): // the group is new to the broker, and what failed stays so as long as the session does
 			w.epoch = 0
 		case due == 0 && now == got:
