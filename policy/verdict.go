@@ -58,6 +58,10 @@ type Range struct {
 	Type        int8
 }
 
+// MostCounted is the most records that one request adds to a counter of metrics. Ranges are what clients say, and a counter that has reached 2^53 does
+// not move by one any more. What brokers let anybody have is some thousands of a partition.
+const MostCounted = 1 << 32
+
 // Verdict is what a policy wants done with a request. It is data, and crosses a process boundary unchanged. The zero Verdict forwards. One
 // that is invalid for its request is a failure of the policy: nothing of it is applied. docs/policies.md says how verdicts compose.
 type Verdict struct {

@@ -146,7 +146,7 @@ func (m *metrics) acks(r *policy.Request, topic string, sum *totals, v *verdict)
 		if *c == nil {
 			*c = m.acksVec.WithLabelValues(g.label, m.topicLabel(g, t, topic), kindLabel(kind), r.Carrier.String(), stateNames[v.state])
 		}
-		(*c).Add(float64(n))
+		(*c).Add(float64(min(n, policy.MostCounted)))
 	}
 	if v.state == refused {
 		m.failure(g, t, topic, v.code)
@@ -185,7 +185,7 @@ func (m *metrics) edit(name string, withheld bool, records int64) {
 	if *c == nil {
 		*c = m.editsVec.WithLabelValues(label(name), editNames[action(withheld)])
 	}
-	(*c).Add(float64(records))
+	(*c).Add(float64(min(records, policy.MostCounted)))
 }
 
 func (m *metrics) anomaly(group []byte, kind string) {

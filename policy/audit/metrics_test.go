@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,6 +65,19 @@ func TestMetrics(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A range that a client has made up does not bring a counter to where it cannot move by one any more.
+func TestMadeUpRange(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	a := start(t, Config{Registerer: reg})
+	for _, last := range []int64{math.MaxInt64 - 1, 0} {
+		a.Observe(answered(share(t, orders(0, batch(0, last, 1))), row(ordersID, 0, 0)))
+	}
+	stop(t, a)
+	if got := metric(t, reg, "ackproxy_share_acks_total", "share_acknowledge", "orders", "orders.v1", "accept", "accepted"); got != policy.MostCounted+1 {
+		t.Errorf("%v records", got)
 	}
 }
 

@@ -29,7 +29,7 @@ func (p *Policy) Observe(o *policy.Outcome) {
 				verdict = verdictOf(&o.Reply, d.TopicID, d.Index)
 			}
 			if piece.Forwarded == policy.Reject && o.Request.Carrier != policy.TxnShareAcknowledge { // which takes effect at the commit
-				p.metrics.verdicts.WithLabelValues(verdict).Add(float64(piece.Last) - float64(piece.First) + 1)
+				p.metrics.verdicts.WithLabelValues(verdict).Add(min(float64(piece.Last)-float64(piece.First)+1, policy.MostCounted))
 			}
 			p.last.acknowledged(o, d, piece, verdict)
 		}
