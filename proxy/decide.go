@@ -28,7 +28,7 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 	ctx := context.Background()
 	if chain.Waits() {
 		if err := r.h.readyToWait(); err != nil {
-			return nil, err
+			return nil, r.gone(o, err)
 		}
 		watched, stop := r.c.watch()
 		defer stop()
@@ -47,10 +47,9 @@ func (r *requests) decide(x *exchange, body int) ([]byte, error) {
 		err := r.c.pending.reserve(x.keeps())
 		if err == nil {
 			err = r.c.delay(r.h, d.DelayForward)
-			d.Gone = err != nil
 		}
 		if err != nil {
-			return nil, r.unsent(o, err)
+			return nil, r.gone(o, err)
 		}
 	}
 	if m := newMerge(d, o.Request.Carrier); m != nil || d.DelayReply > 0 || d.Close != policy.CloseNever {
@@ -79,6 +78,15 @@ func refusal(d *policy.Decision) error {
 		}
 	}
 	return fmt.Errorf("%w: %s", errPolicy, by)
+}
+
+// gone is unsent for a connection that cannot go on, whatever policies had decided or were to decide.
+func (r *requests) gone(o *policy.Outcome, err error) error {
+	if o.Decision == nil {
+		o.Decision = &policy.Decision{}
+	}
+	o.Decision.Gone = true
+	return r.unsent(o, err)
 }
 
 // unsent tells the observers of a request that is not forwarded, and returns err.

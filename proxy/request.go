@@ -173,11 +173,7 @@ func (r *requests) enter(x exchange) error {
 	if err == nil || x.outcome == nil {
 		return err
 	}
-	if x.outcome.Decision == nil {
-		x.outcome.Decision = &policy.Decision{}
-	}
-	x.outcome.Decision.Gone = true
-	return r.unsent(x.outcome, err)
+	return r.gone(x.outcome, err)
 }
 
 // share decodes a request that may carry acknowledgements. Where it does, policies decide about it, and the observers' copy is kept.

@@ -53,10 +53,10 @@ func (r *responses) begin(p []byte, frame int) (action, error) {
 	if err != nil {
 		return undecided, err
 	}
+	r.x = x
 	if frame < 8 && x.need&bareToken == 0 {
 		return undecided, fmt.Errorf("%w: an answer of %d bytes", errBadFrame, frame-4)
 	}
-	r.x = x
 	if x.delivers() {
 		r.came = time.Now()
 	}
