@@ -77,7 +77,7 @@ func (c *conn) direction(h *half) {
 func (c *conn) ended(h *half, err error) {
 	h.over = true
 	h.close()
-	if err == nil {
+	if err == nil && !c.hasFailed() { // else it is fail that ended it, and has said what there is to say
 		err = closeWrite(h.dst)
 	}
 	if err != nil && !(h == c.up && c.refuse(err)) {
@@ -91,6 +91,16 @@ func (c *conn) ended(h *half, err error) {
 	}
 	if c.left.Add(-1) == 0 {
 		c.finish()
+	}
+}
+
+// hasFailed says whether the connection has failed.
+func (c *conn) hasFailed() bool {
+	select {
+	case <-c.failed:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -117,10 +127,9 @@ func (c *conn) finish() {
 	c.ends.client.Close()
 	c.ends.broker.Close()
 	c.srv.leave(c)
-	select {
-	case <-c.failed:
+	if c.hasFailed() {
 		c.report(c.err)
-	default:
+	} else {
 		c.report(nil)
 	}
 	c.srv.work.Done()
@@ -147,15 +156,14 @@ func (c *conn) fail(err error) {
 		c.pending.close()
 		past := time.Unix(1, 0)
 		for _, end := range []net.Conn{c.ends.client, c.ends.broker} {
-			if end == c.ends.client && reason(err) == "io" && !c.spoke.Load() {
-				resetOnClose(end)
-				end.SetDeadline(past)
-				continue
-			}
 			if tcp, ok := end.(interface{ CloseRead() error }); ok {
-				tcp.CloseRead()
+				tcp.CloseRead() // a deadline does not last: its half may be about to set one of its own
 			}
-			closeWrite(end)
+			if why := reason(err); end == c.ends.client && (why == "io" || why == "drained") && !c.spoke.Load() {
+				resetOnClose(end)
+			} else {
+				closeWrite(end)
+			}
 			end.SetDeadline(past)
 		}
 	})

@@ -200,6 +200,7 @@ func (s *Server) handle(l *listener, client net.Conn) {
 	c := newConn(s, l, s.wrap(client), s.wrap(broker), state)
 	open, many := s.enter(c)
 	if !open {
+		resetOnClose(client)
 		client.Close()
 		broker.Close()
 		return
