@@ -77,6 +77,9 @@ func (c *conn) direction(h *half) {
 func (c *conn) ended(h *half, err error) {
 	h.over = true
 	h.close()
+	if h == c.down {
+		c.pending.close() // before anybody learns of the end: what is read after it is not sent, and told of as that
+	}
 	if err == nil && !c.hasFailed() { // else it is fail that ended it, and has said what there is to say
 		err = closeWrite(h.dst)
 	}
