@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -353,4 +354,18 @@ func TestClientResetsWhileItsRequestWaitsForRoom(t *testing.T) {
 		c.Close()
 		eventually(t, "the connection's end", func() bool { return s.open() == 0 })
 	})
+}
+
+// When an upstream was reached does not depend on what the host's clock is set to since.
+func TestReachedByTheMonotonicClock(t *testing.T) {
+	s := start(t, Config{Upstream: []string{script(t, answering(echo))}}, nil)
+	s.reached.Store(nil)
+	told(dial(t, s), opaque(1, 10))
+	at := s.reached.Load()
+	if at == nil || !strings.Contains(at.String(), " m=") {
+		t.Error(at)
+	}
+	if err := s.Ready(); err != nil {
+		t.Error(err)
+	}
 }

@@ -75,7 +75,7 @@ func start(t *testing.T, cfg Config, src source) *Server {
 		src(s)
 	}
 	s.calm = time.Hour // scripted brokers count their connections
-	s.reached.Store(time.Now().UnixNano())
+	s.reached.Store(new(time.Now()))
 	serve(t, s)
 	return s
 }

@@ -77,7 +77,7 @@ func TestDialsItself(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.Addr())
 	s.cfg.Upstream = []string{"localhost:" + port}
 	s.calm = time.Hour
-	s.reached.Store(time.Now().UnixNano())
+	s.reached.Store(new(time.Now()))
 	serve(t, s)
 	if c, err := net.Dial("tcp", s.Addr()); err == nil { // unless it is reset at once
 		defer c.Close()

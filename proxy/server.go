@@ -32,7 +32,7 @@ type Server struct {
 	watchers  []policy.DeliveryObserver      // told of what delivered is told of
 	told      *lru.Cache[string, time.Time]  // when a problem was last logged, by who and what
 	ids       atomic.Uint64
-	reached   atomic.Int64 // when an upstream last accepted a connection, Unix nanoseconds
+	reached   atomic.Pointer[time.Time] // when an upstream last accepted a connection, by the monotonic clock; nil: never
 	turn      atomic.Uint64
 	wrap      func(net.Conn) net.Conn // tests use it to hide TCP
 	calm      time.Duration           // without a connection to an upstream, before we reach for one ourselves

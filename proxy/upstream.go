@@ -51,7 +51,7 @@ func (s *Server) dialAddr(addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: s.cfg.DialTimeout, KeepAliveConfig: keepAlive, Control: s.refuseOwn}
 	c, err := d.DialContext(s.ctx, "tcp", addr)
 	if err == nil {
-		s.reached.Store(time.Now().UnixNano())
+		s.reached.Store(new(time.Now()))
 	}
 	return c, err
 }
@@ -74,10 +74,10 @@ const fresh = 30 * time.Second
 // Ready is nil when an upstream was reached within the last 30 seconds.
 func (s *Server) Ready() error {
 	at := s.reached.Load()
-	if at == 0 {
+	if at == nil {
 		return errors.New("no upstream reached yet")
 	}
-	if ago := time.Since(time.Unix(0, at)); ago > fresh {
+	if ago := time.Since(*at); ago > fresh {
 		return fmt.Errorf("no upstream reached for %v", ago.Round(time.Second))
 	}
 	return nil
@@ -87,7 +87,7 @@ func (s *Server) Ready() error {
 func (s *Server) probe() {
 	wait, down := 100*time.Millisecond, false
 	for s.ctx.Err() == nil {
-		if time.Since(time.Unix(0, s.reached.Load())) >= s.calm {
+		if at := s.reached.Load(); at == nil || time.Since(*at) >= s.calm {
 			c, _, err := s.dial(s.node(bootstrapNode))
 			switch {
 			case err == nil:
