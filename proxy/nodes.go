@@ -27,6 +27,7 @@ type nodes struct {
 	pattern    string
 	learnt     map[int32]string
 	file       string        // empty: kept in memory only
+	saving     sync.Mutex    // over file; apart from mu, since a disk may take its time
 	generation atomic.Uint64 // grows when a node is learnt
 }
 
@@ -86,12 +87,16 @@ func readState(text []byte) (map[int32]string, error) {
 	return s.Nodes, nil
 }
 
-// save replaces the state file in one step. The caller holds the lock, or nobody else has n yet.
+// save replaces the state file in one step. Who asks where a node is does not wait for it.
 func (n *nodes) save() error {
 	if n.file == "" {
 		return nil
 	}
+	n.saving.Lock()
+	defer n.saving.Unlock()
+	n.mu.RLock()
 	text, err := json.Marshal(stateFile{Version: 1, Nodes: n.learnt})
+	n.mu.RUnlock()
 	if err != nil {
 		return err
 	}
@@ -131,9 +136,9 @@ func (n *nodes) knows(id int32, addr string) bool {
 // learn notes that an answer named addr for node id.
 func (n *nodes) learn(id int32, addr string) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.learnt[id] = addr
 	n.generation.Add(1)
+	n.mu.Unlock()
 	return n.save()
 }
 

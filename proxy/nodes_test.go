@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,6 +137,45 @@ func TestStateDiskFull(t *testing.T) {
 	}
 	if left, _ := os.ReadFile(filepath.Join(dir, "nodes.json")); string(left) != known {
 		t.Errorf("the state is %q", left)
+	}
+}
+
+// While a disk takes its time over the state file, nobody but the one who learnt a node waits: others dial, and are told where brokers are.
+func TestStateDiskHangs(t *testing.T) {
+	s, err := New(Config{Bootstrap: "127.0.0.1:0", StateDir: t.TempDir(), Nodes: map[int32]string{1: "kafka-1.example:9092"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	writing, written := make(chan struct{}), make(chan struct{})
+	createTemp = func(dir, pattern string) (*os.File, error) {
+		close(writing)
+		<-written
+		return os.CreateTemp(dir, pattern)
+	}
+	defer func() { createTemp = os.CreateTemp }()
+	learnt := make(chan struct{})
+	go func() { defer close(learnt); s.learn(7, "kafka-7.example:9092") }()
+	<-writing
+	asked := make(chan []int32)
+	go func() {
+		s.nodes.knows(7, "kafka-7.example:9092")
+		s.nodes.addr(1)
+		asked <- s.nodes.ids()
+	}()
+	select {
+	case ids := <-asked:
+		if !slices.Equal(ids, []int32{1, 7}) {
+			t.Error(ids)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("others wait for the disk")
+		defer func() { <-asked }()
+	}
+	close(written)
+	<-learnt
+	if text, err := os.ReadFile(s.nodes.file); err != nil || !strings.Contains(string(text), "kafka-7.example:9092") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
