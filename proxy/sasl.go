@@ -18,6 +18,7 @@ import (
 type saslState struct {
 	mechanism string
 	name      string    // who the client says it is; not proven yet
+	source    string    // how that is known
 	answered  chan bool // the answer to a SaslHandshake v0 is awaited: true when it was accepted
 	bare      int       // tokens without a header that the client will still send
 }
@@ -38,7 +39,7 @@ func (r *requests) handshake(x *exchange, body []byte) {
 	if m.ReadFrom(body) != nil {
 		return
 	}
-	r.sasl = saslState{mechanism: m.Mechanism}
+	r.sasl = saslState{mechanism: m.Mechanism, source: "sasl:" + m.Mechanism}
 	x.need, x.sasl = needSASL, &saslStep{mechanism: m.Mechanism, handshake: true}
 	if x.version == 0 {
 		r.sasl.answered = make(chan bool, 1)
@@ -90,11 +91,14 @@ func (r *requests) authenticate(x *exchange, body []byte) {
 	}
 	x.need, x.sasl = needSASL, &saslStep{mechanism: r.sasl.mechanism}
 	name, last := saslName(r.sasl.mechanism, m.SASLAuthBytes)
+	if strings.HasPrefix(r.sasl.mechanism, "SCRAM-") && delegated(m.SASLAuthBytes) {
+		name, r.sasl.source = "", "delegation_token"
+	}
 	if name != "" {
 		r.sasl.name = "User:" + name
 	}
 	if last {
-		x.sasl.principal = &policy.Principal{Name: r.sasl.name, Source: "sasl:" + r.sasl.mechanism, VerifiedBy: "broker"}
+		x.sasl.principal = &policy.Principal{Name: r.sasl.name, Source: r.sasl.source, VerifiedBy: "broker"}
 	}
 }
 
@@ -122,6 +126,17 @@ func saslName(mechanism string, token []byte) (name string, last bool) {
 		return "", true
 	}
 	return "", false
+}
+
+// delegated says whether a client begins SCRAM with a delegation token (KIP-48). The name in there is the token's id then. Who acts is the token's
+// owner, whom brokers alone know.
+func delegated(token []byte) bool {
+	for field := range strings.SplitSeq(string(token), ",") {
+		if key, value, _ := strings.Cut(field, "="); key == "tokenauth" && strings.EqualFold(value, "true") {
+			return true
+		}
+	}
+	return false
 }
 
 // tokenSubject is the subject of a JWT in an OAUTHBEARER token; empty when the token is opaque: a guess would be worse than nothing.

@@ -153,13 +153,22 @@ func TestPrincipal(t *testing.T) {
 		frames [][]byte
 		want   policy.Principal
 	}{
-		"nothing":            {nil, none},
-		"handshake only":     {[][]byte{handshake("PLAIN", 1)}, none},
-		"PLAIN":              {[][]byte{handshake("PLAIN", 1), token(0, fmt.Sprintf(plain, "alice"))}, who("User:alice", "PLAIN")},
-		"PLAIN, authzid":     {[][]byte{handshake("PLAIN", 1), token(1, "alice"+fmt.Sprintf(plain, "alice"))}, who("User:alice", "PLAIN")},
-		"PLAIN, wrong":       {[][]byte{handshake("PLAIN", 1), token(2, fmt.Sprintf(plain, "wrong"))}, none},
-		"PLAIN, odd":         {[][]byte{handshake("PLAIN", 1), token(2, "alice "+secret)}, who("", "PLAIN")},
-		"SCRAM":              {scram("alice"), who("User:alice", "SCRAM-SHA-512")},
+		"nothing":        {nil, none},
+		"handshake only": {[][]byte{handshake("PLAIN", 1)}, none},
+		"PLAIN":          {[][]byte{handshake("PLAIN", 1), token(0, fmt.Sprintf(plain, "alice"))}, who("User:alice", "PLAIN")},
+		"PLAIN, authzid": {[][]byte{handshake("PLAIN", 1), token(1, "alice"+fmt.Sprintf(plain, "alice"))}, who("User:alice", "PLAIN")},
+		"PLAIN, wrong":   {[][]byte{handshake("PLAIN", 1), token(2, fmt.Sprintf(plain, "wrong"))}, none},
+		"PLAIN, odd":     {[][]byte{handshake("PLAIN", 1), token(2, "alice "+secret)}, who("", "PLAIN")},
+		"SCRAM":          {scram("alice"), who("User:alice", "SCRAM-SHA-512")},
+		"SCRAM, delegation token": {
+			[][]byte{handshake("SCRAM-SHA-256", 1), token(2, "n,,n=tokenId,r=nonce"+secret+",tokenauth=true"), token(2, "c=biws,r=nonce,p="+secret)},
+			policy.Principal{Source: "delegation_token", VerifiedBy: "broker"},
+		},
+		"SCRAM after one": {
+			append([][]byte{handshake("SCRAM-SHA-256", 1), token(2, "n,,n=tokenId,r=nonce"+secret+",tokenauth=true"), token(2, "c=biws,r=nonce,p="+secret)},
+				scram("alice")...),
+			who("User:alice", "SCRAM-SHA-512"),
+		},
 		"SCRAM, escapes":     {scram("a=2Cb=3Dc"), who("User:a,b=c", "SCRAM-SHA-512")},
 		"SCRAM, first only":  {scram("alice")[:2], none},
 		"SCRAM, wrong proof": {append(scram("alice")[:2], token(2, "c=biws,r=nonce,p=wrong")), none},
