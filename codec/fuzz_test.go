@@ -136,12 +136,32 @@ func checkKmsg(t *testing.T, o Outcome, body, canonical []byte, version int16, o
 		return
 	}
 	other.SetVersion(version)
+	if o == Tolerated && beyondInt32(body) {
+		return
+	}
 	if err := other.ReadFrom(body); err != nil {
 		t.Fatalf("%v, but kmsg: %v", o, err)
 	}
 	if theirs := other.AppendTo(nil); !bytes.Equal(theirs, canonical) {
 		t.Fatalf("%v, but\nours %x\nkmsg %x", o, canonical, theirs)
 	}
+}
+
+// beyondInt32 says whether a body may have a uvarint in it that is no int32. Brokers drop what is over 32 bits, and read what is left with its sign;
+// kmsg does not.
+func beyondInt32(body []byte) bool {
+	ahead := 0 // bytes that say that there is one more
+	for _, b := range body {
+		switch {
+		case b >= 0x80:
+			ahead++
+			continue
+		case ahead >= 4 && b >= 0x08:
+			return true
+		}
+		ahead = 0
+	}
+	return false
 }
 
 // checkAllocs looks at one input in eight: counting stops the world.

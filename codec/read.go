@@ -1,5 +1,7 @@
 package codec
 
+import "math/bits"
+
 // take is the next n bytes, nil when they are not there.
 func (w *walker) take(name string, n int) []byte {
 	if w.stopped {
@@ -14,7 +16,7 @@ func (w *walker) take(name string, n int) []byte {
 	return w.in[p : p+n : p+n]
 }
 
-// uvarint is the next unsigned varint: at most five bytes, 32 bits.
+// uvarint is the next unsigned varint: at most five bytes, of which brokers keep 32 bits.
 func (w *walker) uvarint(name string) (uint32, bool) {
 	if w.stopped {
 		return 0, false
@@ -27,15 +29,15 @@ func (w *walker) uvarint(name string) (uint32, bool) {
 			return 0, false
 		}
 		b := w.in[at+i]
-		if i == 4 && b > 0x0f {
-			break
-		}
 		v |= uint32(b&0x7f) << (7 * i)
 		if b >= 0x80 {
 			continue
 		}
 		w.pos = at + i + 1
-		if b == 0 && i > 0 {
+		switch {
+		case i == 4 && b > 0x0f:
+			w.tolerate(name, at, "uvarint over 32 bits: %d too many", bits.Len8(b)-4)
+		case b == 0 && i > 0:
 			w.tolerate(name, at, "uvarint not minimal: %d bytes", i+1)
 		}
 		return v, !w.stopped
@@ -62,10 +64,11 @@ func (w *walker) count(name string, size int) (int, bool) {
 		w.fail(name, at, "null for a non-nullable array")
 	case int(n-1) > left/size:
 		w.fail(name, at, "array count over the bytes left: %d elements, %d bytes", int(n-1), left)
-	case n-1 > maxElements:
-		w.fail(name, at, "array of %d elements, more than %d", int(n-1), maxElements)
 	default:
-		return int(n - 1), true
+		if n-1 > maxElements {
+			w.tolerate(name, at, "array of %d elements, more than %d", int(n-1), maxElements)
+		}
+		return int(n - 1), !w.stopped
 	}
 	return 0, false
 }

@@ -103,9 +103,14 @@ func (w *walker) tagCount() (int, bool) {
 	if !ok {
 		return 0, false
 	}
+	if int32(n) < 0 { // so it is for brokers; from 4.2 on they refuse it
+		w.tolerate("_tags", at, "negative tag count %d read as 0", int(int32(n)))
+		n = 0
+	}
 	if n > maxTags {
-		w.fail("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
-	} else if left := len(w.in) - w.pos; int(n) > left/2 {
+		w.tolerate("_tags", at, "%d tagged fields, more than %d", int(n), maxTags)
+	}
+	if left := len(w.in) - w.pos; int(n) > left/2 {
 		w.fail("_tags", at, "tag count over the bytes left: %d fields, %d bytes", int(n), left)
 	}
 	if w.tracing() {

@@ -39,7 +39,7 @@ const (
 
 func (w *walker) has(l layout) bool { return w.layout&l != 0 }
 
-// Limits of the 4.4 readers.
+// Limits of the 4.4 readers. Those of 4.1 have the last one only, so that what is beyond the others is Tolerated.
 const (
 	maxElements  = 1_000_000
 	maxTags      = 10_000
@@ -199,13 +199,18 @@ func (w *walker) slowCompact(name string, t Type, v *[]byte) {
 	}
 	*v = nil
 	switch limit := t.limit(); {
+	case t.nullable() && n > 1<<31: // brokers read it as a negative number, from which they take one
+		w.tolerate(name, at, "negative length %d read as null", int(int32(n))-1)
 	case n == 0 && !t.nullable():
 		w.fail(name, at, "null for a non-nullable "+t.noun())
 		return
-	case n > 0 && int64(n)-1 > int64(limit):
+	case n > 0 && int64(n)-1 > int64(limit) && (t != CompactInt8Array || n > 1<<31):
 		w.fail(name, at, t.noun()+" of %d, more than %d", int(n-1), limit)
 		return
 	case n > 0:
+		if int64(n)-1 > int64(limit) {
+			w.tolerate(name, at, t.noun()+" of %d, more than %d", int(n-1), limit)
+		}
 		if *v = w.take(name, int(n-1)); *v == nil {
 			return
 		}
