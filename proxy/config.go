@@ -33,7 +33,7 @@ type Config struct {
 	MaxFrame        int           // bytes, either direction
 	MaxInFlight     int           // requests outstanding on one connection
 	MaxBuffered     int64         // bytes of frames held whole, and of what unanswered requests keep, all connections together
-	HeaderTimeout   time.Duration // for one frame to become whole; for a large one, to make progress
+	HeaderTimeout   time.Duration // for a header, or a frame that is held, to become whole; for a large one, to make progress
 	HideUnknownAPIs bool
 	SASLv0Relay     bool // relay connections blindly after a SaslHandshake v0 whose mechanism we cannot follow
 	TxnKey          int16

@@ -44,7 +44,8 @@ func newMetrics(s *Server) *metrics {
 		decision: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ackproxy_policy_seconds",
 			Help: "Time that a policy took to decide.", Buckets: prometheus.ExponentialBuckets(0.000005, 4, 10)}, []string{"policy"}),
 		failures: counter("policy_failures_total", "Decisions that a policy failed to make, and what was done instead.", "policy", "done"),
-		buffered: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ackproxy_buffered_bytes", Help: "Bytes of frames held whole."},
+		buffered: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ackproxy_buffered_bytes",
+			Help: "Bytes of frames held whole, and of what unanswered requests keep (protocol.max_buffered)."},
 			func() float64 { return float64(s.limits.buffered.Load()) }),
 		frames: &frameCollector{srv: s},
 	}
