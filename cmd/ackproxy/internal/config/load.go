@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,8 +86,11 @@ func (l *loader) environment(environ []string) {
 	}
 }
 
+// ofService is the end of the name of a variable that Kubernetes makes of a Service's.
+var ofService = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
 func envHint(name, value string, names []string) string {
-	if strings.Contains(value, "://") || strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_PORT_") || strings.Contains(name, "_SERVICE_PORT") {
+	if strings.Contains(value, "://") || ofService.MatchString(name) {
 		return "Kubernetes sets it for a Service of that name; enableServiceLinks: false ends that"
 	}
 	best, _ := closest(name, names)
@@ -100,6 +105,7 @@ func (l *loader) set(path, value string, o origin) {
 	}
 	err := env.ParseWithOptions(l.config, env.Options{Prefix: Prefix, Environment: map[string]string{envName(path): value}})
 	if err == nil {
+		maps.DeleteFunc(l.origins, func(at string, _ origin) bool { return strings.HasPrefix(at, path+"[") }) // a list of the file goes
 		l.origins[path] = o
 		return
 	}

@@ -220,6 +220,40 @@ func TestEnvironmentAndFlagProblems(t *testing.T) {
 	}
 }
 
+// A list that is replaced is told of by what replaces it, and not by the place in the file of what it had.
+func TestReplacedList(t *testing.T) {
+	file := "upstream:\n  bootstrap: [kafka:9092]\n"
+	for want, s := range map[string]Sources{
+		"environment: ACKPROXY_UPSTREAM_BOOTSTRAP": {Environ: []string{"ACKPROXY_UPSTREAM_BOOTSTRAP=127.0.0.1:19092"}},
+		"flags: --upstream":                        {Flags: []Flag{{"--upstream", "upstream.bootstrap", "127.0.0.1:19092"}}},
+	} {
+		_, r := load(t, file, s)
+		want += ": the upstream 127.0.0.1:19092 is the proxy's own listener (write the address of a broker)"
+		if got := strings.Join(lines(r.Problems), "\n"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// A variable that somebody has misspelt is not taken for one of Kubernetes.
+func TestEnvironmentHints(t *testing.T) {
+	const kubernetes = "(Kubernetes sets it for a Service of that name; enableServiceLinks: false ends that)"
+	for variable, want := range map[string]string{
+		"ACKPROXY_LISTEN_BROKER_PORT_BASE=19100":    "(the nearest is ACKPROXY_LISTEN_BROKER_PORTS_BASE)",
+		"ACKPROXY_PORT=tcp://10.0.0.1:9092":         kubernetes,
+		"ACKPROXY_SERVICE_HOST=10.0.0.1":            kubernetes,
+		"ACKPROXY_SERVICE_PORT=9092":                kubernetes,
+		"ACKPROXY_SERVICE_PORT_BROKER_1=19101":      kubernetes,
+		"ACKPROXY_EDGE_PORT_9092_TCP_ADDR=10.0.0.1": kubernetes,
+		"ACKPROXY_EDGE_PORT_9092_TCP_PROTO=tcp":     kubernetes,
+	} {
+		_, r := load(t, "", Sources{Environ: []string{variable}})
+		if got := strings.Join(lines(r.Warnings), "\n"); !strings.HasSuffix(got, want) || len(r.Problems) > 0 {
+			t.Errorf("%s: %q\nwant %s", variable, got, want)
+		}
+	}
+}
+
 func TestAuditFlagReplacesSinks(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
