@@ -88,7 +88,7 @@ func (f *dlqFlags) place(cmd *cobra.Command) (dlqPlace, error) {
 		return dlqPlace{}, failed(fmt.Errorf("policy %s: %s.%w", p.Name, key, err))
 	}
 	at := dlqPlace{opts: opts, prefix: parsed.AllowedPrefix}
-	if slices.Contains(parsed.OnFailure, dlq.Spool) && c.State.Dir != "" {
+	if c.State.Dir != "" { // whatever on_failure says: it may have said spool before
 		at.spool = dlq.SpoolDir(c.State.Dir, p.Name)
 	}
 	return at, nil

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,7 +50,8 @@ Letters of other tools are counted as well, as far as their headers can be read:
 	}
 	flags.add(cmd)
 	format.flag(cmd)
-	cmd.Flags().StringSliceVar(&topics, "topic", nil, "a dead-letter `TOPIC`; may be repeated (default all whose names begin with the policy's allowed_prefix)")
+	cmd.Flags().StringSliceVar(&topics, "topic", nil,
+		"a dead-letter `TOPIC`; may be repeated (default all whose names begin with the policy's allowed_prefix, if it has one)")
 	cmd.Flags().StringArrayVar(&terms, "filter", nil, "only letters with `KEY=VALUE`; may be repeated")
 	cmd.Flags().StringVar(&spool, "spool", "", "the `DIR` of a spool")
 	cmd.Flags().BoolVar(&letters, "letters", false, "print each letter")
@@ -67,6 +70,9 @@ Letters of other tools are counted as well, as far as their headers can be read:
 		at, err := flags.place(cmd)
 		if err != nil {
 			return err
+		}
+		if at.prefix == "" && len(topics) == 0 { // which would be to read all that the cluster has
+			return misused("--topic is missing: the policy's allowed_prefix is empty, so that any topic might have dead letters")
 		}
 		return i.run(at, spool)
 	}
@@ -125,6 +131,9 @@ func (i *inspection) spooled(named, configured string) error {
 	})
 	i.sums.Others += unreadable
 	if errors.Is(err, fs.ErrNotExist) && named == "" { // it was never needed, or is on another machine
+		if _, err := os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) { // where a proxy has run there is its state
+			i.cmd.PrintErrf("no spool was looked into: there is no state.dir %s here (--spool names one)\n", filepath.Dir(dir))
+		}
 		return nil
 	}
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ackproxy/ackproxy/cmd/ackproxy/internal/config"
 	"github.com/ackproxy/ackproxy/codec"
 	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 	"github.com/ackproxy/ackproxy/policy/dlq/redrive"
@@ -114,5 +116,67 @@ func TestDLQInspectWithoutBrokers(t *testing.T) {
 	}
 	if r = inProcess(t, "dlq", "inspect", "--spool", "x", "--policy", "dead"); r.status != 2 || !strings.Contains(r.err, "--policy") {
 		t.Errorf("status %d: %s", r.status, r.err)
+	}
+}
+
+// A spool is shown by the name of its policy, also where the policy has it no more; and who looks in a place where no proxy runs is told so.
+func TestDLQInspectSpoolElsewhere(t *testing.T) {
+	state, at := withSpool(t), withLetters(t, 3)
+	text := func(state string) string {
+		return fmt.Sprintf("state: {dir: %q}\npolicies:\n  - {name: dead, builtin: dlq, config: {cluster: {bootstrap: [%q]}, "+
+			"on_failure: [release, withhold]}}\n", state, at)
+	}
+	r := inProcess(t, "dlq", "inspect", "-c", configFile(t, text(state)), "-o", "json")
+	if want := `topic "" false 3, spool "" false 2, spool "" true 1, spool "archive" false 1`; r.status != 0 || r.err != "" || rowsOf(t, r) != want {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
+	}
+	nowhere := filepath.Join(t.TempDir(), "state")
+	r = inProcess(t, "dlq", "inspect", "-c", configFile(t, text(nowhere)), "-o", "json")
+	want := "no spool was looked into: there is no state.dir " + nowhere + " here (--spool names one)\n"
+	if r.status != 0 || rowsOf(t, r) != `topic "" false 3` || r.err != want {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
+	}
+}
+
+// Letters that a policy left in its spool when it was renamed, removed, or had its choice of a spool taken away, are warned of: they may be the only
+// copies.
+func TestStrandedSpool(t *testing.T) {
+	state := withSpool(t)
+	if err := errors.Join(os.Mkdir(filepath.Join(state, "dlq-empty"), 0o700), os.Mkdir(filepath.Join(state, "other"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	const policy = "policies:\n  - {name: %s, builtin: dlq, config: {cluster: {bootstrap: [localhost:1]}, on_failure: %s}}\n"
+	for name, c := range map[string]struct {
+		policies string
+		warned   bool
+	}{
+		"the policy has it":   {fmt.Sprintf(policy, "dead", "[spool, withhold]"), false},
+		"another choice":      {fmt.Sprintf(policy, "dead", "[release, withhold]"), true},
+		"another name":        {fmt.Sprintf(policy, "letters", "[spool, withhold]"), true},
+		"no policy":           {"", true},
+		"a wrong one is told": {fmt.Sprintf(policy, "dead", "[spool]"), false},
+	} {
+		r := inProcess(t, "validate", "-c", configFile(t, fmt.Sprintf("state: {dir: %q}\n", state)+c.policies))
+		want := "state.dir: dead letters wait in " + filepath.Join(state, "dlq-dead") + ", and no policy delivers them (have a policy \"dead\" of builtin dlq"
+		if got := strings.Contains(r.err, want); got != c.warned || strings.Count(r.err, "\n") > 1 {
+			t.Errorf("%s: status %d: %s%s", name, r.status, r.out, r.err)
+		}
+	}
+	if r := inProcess(t, "validate", "-c", configFile(t, "state: {dir: \"\"}\n")); r.status != 0 || r.err != "" {
+		t.Errorf("without a state directory: status %d: %s%s", r.status, r.out, r.err)
+	}
+	c := config.Defaults()
+	c.State.Dir = state
+	if got := stranded(c, ""); len(got) != 1 {
+		t.Errorf("warnings %v", got)
+	}
+	c.Policies = []config.Policy{{Name: "letters", Plugin: config.Plugin{Args: []string{"-state", state}}}}
+	if got := stranded(c, ""); len(got) > 0 {
+		t.Errorf("a plugin that may have it: %v", got)
+	}
+	// It ends at its start, since the address is taken.
+	out, _ := command(t, "run", "--listen", hangsUp(t), "--admin", "none", "--audit", "none", "--state", state).CombinedOutput()
+	if !strings.Contains(string(out), `"level":"warn"`) || !strings.Contains(string(out), "no policy delivers them") {
+		t.Errorf("run says %s", out)
 	}
 }

@@ -89,6 +89,18 @@ func TestDLQInspectNothing(t *testing.T) {
 	}
 }
 
+// Where any topic may have dead letters, not all of the cluster is read in search of them.
+func TestDLQInspectNoPrefix(t *testing.T) {
+	file := configFile(t, fmt.Sprintf("policies:\n  - {name: dead, builtin: dlq, config: {cluster: {bootstrap: [%q]}, allowed_prefix: \"\", topic: \"{topic}.dlq\"}}\n"+
+		"state: {dir: %q}\n", withLetters(t, 1), t.TempDir()))
+	if r := inProcess(t, "dlq", "inspect", "-c", file); r.status != 2 || r.out != "" || !strings.Contains(r.err, "--topic is missing") {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
+	}
+	if r := inProcess(t, "dlq", "inspect", "-c", file, "--topic", "dlq.orders"); r.status != 0 || r.err != "" || !strings.Contains(r.out, "billing") {
+		t.Errorf("status %d: %s%s", r.status, r.out, r.err)
+	}
+}
+
 // Letters can be looked at where neither the plugins of the configuration are nor the credentials of its other clusters.
 func TestDLQElsewhere(t *testing.T) {
 	const policies = `policies:

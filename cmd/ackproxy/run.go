@@ -46,7 +46,7 @@ A second signal ends at once. SIGHUP has audit files opened anew, for whoever mo
 			return &exit{status: statusUsage}
 		}
 		log := newLogger(cmd.ErrOrStderr(), c.Log)
-		for _, w := range report.Warnings {
+		for _, w := range append(report.Warnings, stranded(c, *file)...) {
 			log.Warn().Msg(w.String())
 		}
 		limitMemory(memlimit.FromCgroup, log)

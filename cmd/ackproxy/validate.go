@@ -54,6 +54,9 @@ well, 2 the configuration is wrong, 1 it is right but a broker's answer is not.`
 			Problems: append([]config.Problem{}, report.Problems...),
 			Warnings: append([]config.Problem{}, report.Warnings...),
 		}
+		if v.OK {
+			v.Warnings = append(v.Warnings, stranded(c, *file)...)
+		}
 		if v.OK && online {
 			v.Online = askBrokers(cmd.Context(), c)
 			for _, b := range v.Online {

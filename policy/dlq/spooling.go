@@ -2,9 +2,11 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +44,23 @@ func ReadSpool(dir string, each func(*Waiting)) (unreadable int, err error) {
 		return nil
 	})
 	return unreadable, err
+}
+
+// Spools are the names of the policies that have letters in a spool below a state directory. Directories that cannot be read are passed over.
+func Spools(stateDir string) (policies []string) {
+	waits := errors.New("a letter waits")
+	entries, _ := os.ReadDir(stateDir)
+	for _, e := range entries {
+		escaped, is := strings.CutPrefix(e.Name(), spoolPrefix)
+		name, err := url.PathUnescape(escaped)
+		if !is || err != nil {
+			continue
+		}
+		if err := spool.Read(SpoolDir(stateDir, name), func(string, spool.Entry) error { return waits }); errors.Is(err, waits) {
+			policies = append(policies, name)
+		}
+	}
+	return policies
 }
 
 // store is the policy's spool, once it is open.
