@@ -18,7 +18,7 @@ import (
 // packet is one TCP segment of a test.
 type packet struct {
 	from, to     string
-	seq          uint32
+	seq, acked   uint32
 	syn, ack     bool
 	data         string
 	capturedOnly int // bytes of the packet that the capture kept; 0: all
@@ -33,7 +33,8 @@ const (
 func (p packet) ip(t testing.TB) (b []byte, version int) {
 	t.Helper()
 	from, to := netip.MustParseAddrPort(p.from), netip.MustParseAddrPort(p.to)
-	tcp := &layers.TCP{SrcPort: layers.TCPPort(from.Port()), DstPort: layers.TCPPort(to.Port()), Seq: p.seq, SYN: p.syn, ACK: p.ack, Window: 1000}
+	tcp := &layers.TCP{SrcPort: layers.TCPPort(from.Port()), DstPort: layers.TCPPort(to.Port()), Seq: p.seq, Ack: p.acked, SYN: p.syn, ACK: p.ack,
+		Window: 1000}
 	var network gopacket.SerializableLayer
 	version = 4
 	if from.Addr().Is4() {
@@ -204,6 +205,10 @@ func TestReassembly(t *testing.T) {
 		{"overlap", []packet{syn, from(101, "abc"), from(102, "bcdef"), from(103, "c")}, "C0:abc C0:def C0."},
 		{"overlap out of order", []packet{syn, from(104, "d"), from(103, "cdef"), from(101, "abcd")}, "C0:abcd C0:ef C0."},
 		{"gap", []packet{syn, from(101, "ab"), from(105, "ef"), from(110, "kl")}, "C0:ab C0~2:ef C0~3:kl C0."},
+		{"gap that the server has got", []packet{syn, from(101, "ab"), from(105, "ef"), {from: s, to: c, seq: 901, ack: true, acked: 107, data: "x"}, from(107, "gh")},
+			"C0:ab C0~2:ef S0:x C0:gh C0. S0."},
+		{"gap that the server has not got", []packet{syn, from(101, "ab"), from(105, "ef"), {from: s, to: c, seq: 901, ack: true, acked: 103, data: "x"}, from(103, "cd")},
+			"C0:ab S0:x C0:cd C0:ef C0. S0."},
 		{"sequence numbers wrap", []packet{{from: c, to: s, seq: 0xfffffffd, syn: true}, from(0xfffffffe, "ab"), from(2, "ef"), from(0, "cd")}, "C0:ab C0:cd C0:ef C0."},
 		{"keep-alive", []packet{syn, from(101, "ab"), from(102, "b"), from(103, "cd")}, "C0:ab C0:cd C0."},
 		{"no handshake", []packet{from(55, "ask"), back(77, "reply")}, "C0:ask S0:reply C0. S0."},

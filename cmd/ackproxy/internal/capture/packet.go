@@ -27,6 +27,7 @@ const (
 type segment struct {
 	from, to netip.AddrPort
 	seq      uint32 // of its first byte
+	acked    uint32 // where ack: what its sender has got so far ends before this
 	syn, ack bool
 	data     []byte // as far as captured
 	at       time.Time
@@ -45,7 +46,7 @@ func (f frame) segment() (s segment, ok bool) {
 	return segment{
 		from: netip.AddrPortFrom(from, binary.BigEndian.Uint16(b)),
 		to:   netip.AddrPortFrom(to, binary.BigEndian.Uint16(b[2:])),
-		seq:  binary.BigEndian.Uint32(b[4:]),
+		seq:  binary.BigEndian.Uint32(b[4:]), acked: binary.BigEndian.Uint32(b[8:]),
 		syn:  b[13]&0x02 != 0,
 		ack:  b[13]&0x10 != 0,
 		data: b[min(header, len(b)):], // the capture may have cut even the options

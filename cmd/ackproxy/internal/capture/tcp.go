@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// maxHeld is how many bytes of one direction wait for a missing segment before it is given up.
-const maxHeld = 16 << 20
+const (
+	// maxHeld is how many bytes of one direction wait for a missing segment before it is given up.
+	maxHeld = 16 << 20
+	// lateBy is how long they wait where the other side has got it: it will not be sent again, but packets may be captured in another order.
+	lateBy = time.Second
+)
 
 // flow is one direction of a connection.
 type flow struct{ from, to netip.AddrPort }
@@ -57,6 +61,9 @@ func (a *assembler) add(g segment) error {
 		c.opened(f, !g.ack)
 		g.seq++ // a SYN has a sequence number
 	}
+	if err := a.missed(c, g); err != nil {
+		return err
+	}
 	s := c.side(g.from)
 	if !s.started && (g.syn || len(g.data) > 0) {
 		s.started, s.next = true, g.seq
@@ -74,6 +81,18 @@ func (a *assembler) add(g segment) error {
 	for s.size > maxHeld {
 		if err := a.skip(c, s); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// missed gives up segments that g's sender has got and the capture has not.
+func (a *assembler) missed(c *conn, g segment) error {
+	for _, s := range c.sides {
+		for g.ack && s.from != g.from && len(s.held) > 0 && int32(g.acked-s.held[0].seq) > 0 && g.at.Sub(s.held[0].at) >= lateBy {
+			if err := a.skip(c, s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
