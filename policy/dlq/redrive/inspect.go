@@ -3,6 +3,7 @@ package redrive
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -74,8 +75,10 @@ type Summary struct {
 
 type sum struct {
 	Row
-	ids map[string]bool
+	ids map[uint64]struct{} // hashes: there may be millions, and two that are equal by chance make a count one too low
 }
+
+var idSeed = maphash.MakeSeed()
 
 // Add counts one record of a dead-letter topic, or one entry of a spool.
 func (s *Summary) Add(r Letter, is bool) {
@@ -89,14 +92,17 @@ func (s *Summary) Add(r Letter, is bool) {
 	key := Row{DLQ: r.DLQ, Where: r.Where, Cluster: r.Cluster, Refused: r.Refused, Topic: r.Topic, Group: r.Group, Reason: r.Reason, Payload: r.Payload}
 	t := s.rows[key]
 	if t == nil {
-		t = &sum{Row: key, ids: make(map[string]bool)}
+		t = &sum{Row: key, ids: make(map[uint64]struct{})}
 		t.Oldest, t.Newest = r.Time, r.Time
 		s.rows[key] = t
 	}
 	t.Letters++
-	if r.ID == "" || !t.ids[r.ID] {
+	before := len(t.ids)
+	if r.ID != "" {
+		t.ids[maphash.String(idSeed, r.ID)] = struct{}{}
+	}
+	if r.ID == "" || len(t.ids) > before {
 		t.IDs++
-		t.ids[r.ID] = true
 	}
 	t.Bytes += int64(max(r.KeyBytes, 0) + max(r.ValueBytes, 0))
 	t.MaxHops = max(t.MaxHops, r.Hops)
