@@ -97,8 +97,12 @@ func run() error {
 	}
 	fmt.Printf("requests=%d failed_over=%.0f told_to_retry=%d\n", l.answered.Load(), after["ackproxy_policy_failures_total"]-before["ackproxy_policy_failures_total"],
 		l.retry.Load())
-	fmt.Printf("kills=%d unanswered=%d lost=%d goroutines=%+.0f fds=%+.0f\n", kills, l.sent.Load()-l.answered.Load(), l.sent.Load()-l.forwarded.Load(),
-		after["go_goroutines"]-before["go_goroutines"], after["process_open_fds"]-before["process_open_fds"])
+	unanswered, lost := l.sent.Load()-l.answered.Load(), l.sent.Load()-l.forwarded.Load()
+	goroutines, fds := after["go_goroutines"]-before["go_goroutines"], after["process_open_fds"]-before["process_open_fds"]
+	fmt.Printf("kills=%d unanswered=%d lost=%d goroutines=%+.0f fds=%+.0f\n", kills, unanswered, lost, goroutines, fds)
+	if unanswered != 0 || lost != 0 || goroutines > 0 || fds > 0 {
+		return fmt.Errorf("not as it must be")
+	}
 	return nil
 }
 

@@ -29,6 +29,7 @@ type tally struct {
 	accepted, refused int // acknowledgements of single records
 	early             int // Rejects of deliveries that were not the last
 	rejects           map[client.Record]time.Time
+	accepts           map[client.Record]bool
 	counts            map[client.Record]int16 // of the last delivery
 	last              time.Time               // when an Accept was accepted
 	gaps              [phases]time.Duration   // the longest time between two of them
@@ -39,7 +40,7 @@ func newBook() *book { return &book{groups: map[string]*tally{}} }
 func (b *book) add(group string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.groups[group] = &tally{rejects: map[client.Record]time.Time{}, counts: map[client.Record]int16{}}
+	b.groups[group] = &tally{rejects: map[client.Record]time.Time{}, accepts: map[client.Record]bool{}, counts: map[client.Record]int16{}}
 }
 
 func (b *book) phase(p int) {
@@ -92,6 +93,7 @@ func (t *tally) answered(x *tap.Exchange, target tap.Target, acks map[int64]int8
 		r := client.Record{Partition: target.Partition, Offset: o}
 		switch kind {
 		case accept:
+			t.accepts[r] = true
 			if t.last.Before(x.Answered) {
 				if !t.last.IsZero() {
 					t.gaps[phase] = max(t.gaps[phase], x.Answered.Sub(t.last))

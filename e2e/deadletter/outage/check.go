@@ -18,8 +18,9 @@ import (
 type Result struct {
 	Rejects    int // that the source's broker accepted
 	Early      int // of them: of a delivery that was not the last
-	Refused    int // acknowledgements of single records that it did not accept
+	Refused    int // acknowledgements of single records that it did not accept, as those that come after their lock
 	Unrejected int // records that were to be rejected, and are settled otherwise
+	Unaccepted int // records that were to be accepted, as well
 	Homeless   int // Rejects of the outage that were not in the spool while it lasted
 	Spooled    int // letters in the spool at the end of the outage
 	Lost       int // Rejects without a letter in the topic, in the end
@@ -37,14 +38,14 @@ type Result struct {
 
 // String is the result in one line.
 func (r *Result) String() string {
-	return fmt.Sprintf("away=%v rejects=%d refused=%d unrejected=%d homeless=%d spooled=%d lost=%d altered=%d strangers=%d duplicates=%d left=%d drained=%v fates=%v",
-		r.Away.Round(time.Second), r.Rejects, r.Refused, r.Unrejected, r.Homeless, r.Spooled, r.Lost, r.Altered, r.Strangers, r.Duplicates, r.Left,
-		r.Drained.Round(100*time.Millisecond), r.Fates)
+	return fmt.Sprintf("away=%v rejects=%d refused=%d unrejected=%d unaccepted=%d homeless=%d spooled=%d lost=%d altered=%d strangers=%d duplicates=%d "+
+		"left=%d drained=%v fates=%v", r.Away.Round(time.Second), r.Rejects, r.Refused, r.Unrejected, r.Unaccepted, r.Homeless, r.Spooled, r.Lost,
+		r.Altered, r.Strangers, r.Duplicates, r.Left, r.Drained.Round(100*time.Millisecond), r.Fates)
 }
 
 // OK says whether all is as it must be, and something happened at all.
 func (r *Result) OK() bool {
-	return r.Rejects > 0 && r.Spooled > 0 && r.Early+r.Unrejected+r.Homeless+r.Lost+r.Altered+r.Strangers+r.Left == 0 &&
+	return r.Rejects > 0 && r.Spooled > 0 && r.Early+r.Refused+r.Unrejected+r.Unaccepted+r.Homeless+r.Lost+r.Altered+r.Strangers+r.Left == 0 &&
 		r.Fates["produced"] > 0 && r.Fates["produced"]+r.Fates["spooled"] == r.fates()
 }
 
@@ -121,6 +122,9 @@ func (r *run) group(result *Result, m *member, source, letters []*kgo.Record) {
 		byID[r.id(m.Group, one)] = s
 		if _, rejected := t.rejects[one]; !rejected && m.rejects(one) {
 			result.Unrejected++
+		}
+		if !t.accepts[one] && !m.rejects(one) {
+			result.Unaccepted++
 		}
 	}
 	for _, l := range letters {
