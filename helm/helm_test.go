@@ -43,14 +43,18 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), diag.String(), err
 }
 
-// seen opens what helm reads, so that a test result is not taken from the cache after a change of it.
+// seen opens what helm and ackproxy validate are made of, so that a test result is not taken from the cache after a change of it.
 func seen(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("../tools.mod"); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"../tools.mod", "../go.mod"} {
+		if _, err := os.Stat(file); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := filepath.WalkDir(chart, func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{chart, "../cmd", "../codec", "../internal", "../policy", "../proxy", "../plugins"} {
+		if err := filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
