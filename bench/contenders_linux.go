@@ -78,7 +78,7 @@ func findPeer(ctx context.Context, name, ackproxy, dir string) (*peer.Peer, erro
 	return nil, misuse{fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(peerNames, ", "))}
 }
 
-const installUsage = `Fetch the contenders that PyPI and Maven Central have into e2e/.cache ($ACKPROXY_E2E_CACHE). HAProxy comes from Debian: apt-get install haproxy.
+const installUsage = `Fetch the contenders that PyPI and Maven Central have into e2e/.cache ($E2E_CACHE). HAProxy comes from Debian: apt-get install haproxy.
 
   go run ./bench install`
 
