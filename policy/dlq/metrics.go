@@ -62,6 +62,16 @@ func newMetrics(p *Policy) *metrics {
 		m.payloads[kind] = payloads.WithLabelValues(string(kind))
 	}
 	m.fates[queued] = m.transactions.WithLabelValues(lettersQueued)
+	for of, results := range map[*prometheus.CounterVec][]string{ // from 0 on: to Prometheus a series that begins at 1 has not risen
+		m.transactions: {lettersWritten, lettersAborted, lettersExpired, lettersLost},
+		m.drained:      {drainDelivered, drainBare, drainRefused},
+		m.verdicts:     {verdictAccepted, verdictRefused, verdictUnknown},
+		m.unseen:       {fateNames[withheld], fateNames[forwarded], fateNames[closed]},
+	} {
+		for _, result := range results {
+			of.WithLabelValues(result)
+		}
+	}
 	m.all = []prometheus.Collector{offsets, payloads, m.unseen, m.verdicts, m.drained, m.damaged, m.transactional, m.transactions, m.lostWithout,
 		m.stoodDown, m.tookOver,
 		gauge("transaction_bytes", "Bytes of dead letters that wait for the end of a transaction.",
