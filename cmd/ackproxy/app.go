@@ -51,8 +51,8 @@ type auditLog struct {
 // Observe implements policy.Observer.
 func (l *auditLog) Observe(o *policy.Outcome) { l.to.Observe(o) }
 
-// newApp binds every listener and opens every sink, and serves nothing yet. After an error nothing is left behind.
-func newApp(c config.Config, log zerolog.Logger) (*app, error) {
+// newApp binds every listener and opens every sink, and serves nothing yet. After an error nothing is left behind. The end of ctx ends it early.
+func newApp(ctx context.Context, c config.Config, log zerolog.Logger) (*app, error) {
 	a := &app{config: c, log: log, metrics: newRegistry(), lost: make(chan struct{}, 1)}
 	if c.Admin.Listen != config.AdminNone {
 		ln, err := net.Listen("tcp", string(c.Admin.Listen))
@@ -63,7 +63,7 @@ func newApp(c config.Config, log zerolog.Logger) (*app, error) {
 	}
 	own := &auditLog{name: "audit", sinks: auditSinks(c.Audit.Sinks)}
 	a.logs = append(a.logs, own)
-	policies, err := a.startPolicies()
+	policies, err := a.startPolicies(ctx)
 	if err != nil {
 		a.close()
 		return nil, err

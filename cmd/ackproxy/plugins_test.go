@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -225,4 +226,36 @@ func stat(file string) (name string, fields []string, ok bool) {
 		return "", nil, false
 	}
 	return string(text[:i]), strings.Fields(string(text[i+1:])), true
+}
+
+// Who ends ackproxy while a plugin does not come up does not wait for that.
+func TestSignalWhileStarting(t *testing.T) {
+	const shell = "/bin/sh"
+	program, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := filepath.Join(t.TempDir(), "up")
+	file := configFile(t, fmt.Sprintf("policies: [{name: slow, plugin: {path: %s, sha256: \"%x\", args: [-c, \"echo > %s; exec sleep 100\"]}}]\n", shell,
+		sha256.Sum256(program), up))
+	cmd := command(t, "run", "-c", file, "--listen", "127.0.0.1:0", "--admin", "none", "--audit", "none")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(up); err == nil {
+			break
+		} else if time.Now().After(late) {
+			t.Fatal("the plugin was not started")
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(log.String(), "ended before it served") || strings.Contains(log.String(), "not healthy") {
+		t.Errorf("%v\n%s", err, &log)
+	}
 }

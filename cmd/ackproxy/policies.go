@@ -51,10 +51,10 @@ func (n *notStarted) Error() string { return n.err.Error() }
 func (n *notStarted) Unwrap() error { return n.err }
 
 // startPolicies opens and starts the configured policies.
-func (a *app) startPolicies() (all policies, err error) {
+func (a *app) startPolicies(ctx context.Context) (all policies, err error) {
 	var members []policy.Member
 	for i, p := range a.config.Policies {
-		o, err := a.open(p)
+		o, err := a.open(ctx, p)
 		if err != nil {
 			return all, &notStarted{i, err}
 		}
@@ -77,9 +77,9 @@ func (a *app) startPolicies() (all policies, err error) {
 }
 
 // open makes a policy what it is to be. closePolicies ends it.
-func (a *app) open(p config.Policy) (o opened, err error) {
+func (a *app) open(ctx context.Context, p config.Policy) (o opened, err error) {
 	if p.Builtin == "" {
-		return a.startPlugin(p)
+		return a.startPlugin(ctx, p)
 	}
 	if o, err = builtins[p.Builtin].open(a, p.Name, p.Config); err != nil {
 		return o, fmt.Errorf("policy %s: %w", p.Name, err)
@@ -90,10 +90,10 @@ func (a *app) open(p config.Policy) (o opened, err error) {
 	return o, nil
 }
 
-func (a *app) startPlugin(p config.Policy) (o opened, err error) {
+func (a *app) startPlugin(ctx context.Context, p config.Policy) (o opened, err error) {
 	spec := p.Spec(readVersion().Version)
 	spec.TopicName = func(id codec.UUID) (string, bool) { return a.server.TopicName(id) }
-	running, err := host.Start(context.Background(), spec, a.log)
+	running, err := host.Start(ctx, spec, a.log)
 	if err != nil {
 		return o, err
 	}

@@ -23,7 +23,8 @@ func newRunCmd() *cobra.Command {
 the environment, that than the file, that than the defaults.
 
 SIGTERM or SIGINT drains: no connection is accepted any more, and those that are open go on until they close or drain.timeout is over.
-A second signal ends at once. SIGHUP has audit files opened anew, for whoever moved them away. Exit status: 0 after a drain, 1 when it could not start or go on, 2 when the configuration is wrong.
+A second signal ends at once, and so does the first while plugins are started. SIGHUP has audit files opened anew, for whoever moved them away.
+Exit status: 0 after a drain, or a start that a signal has ended; 1 when it could not start or go on; 2 when the configuration is wrong.
 
 ` + environmentHelp(),
 		Example: `  ackproxy run --listen 127.0.0.1:19092 --upstream localhost:9092
@@ -60,6 +61,38 @@ A second signal ends at once. SIGHUP has audit files opened anew, for whoever mo
 	return cmd
 }
 
+// startUnlessSignalled makes an app. A signal ends the wait for plugins that do not come up: then there is neither app nor error. One that comes when
+// the app is there stays for whoever serves it.
+func startUnlessSignalled(ctx context.Context, signals chan os.Signal, c config.Config, log zerolog.Logger) (*app, error) {
+	starting, cancel := context.WithCancel(ctx)
+	looked := make(chan os.Signal, 1)
+	go func() {
+		defer close(looked)
+		select {
+		case s := <-signals:
+			looked <- s
+			cancel()
+		case <-starting.Done():
+		}
+	}()
+	a, err := newApp(starting, c, log)
+	cancel()
+	s, signalled := <-looked
+	switch {
+	case err == nil && signalled:
+		select {
+		case signals <- s:
+		default: // there are more
+		}
+	case err != nil && signalled:
+		log.Warn().Stringer("signal", s).Err(err).Msg("ended before it served")
+		return nil, nil
+	case err != nil:
+		return nil, failed(err)
+	}
+	return a, nil
+}
+
 // serve runs the proxy from the first listener to the end of the drain.
 func serve(ctx context.Context, c config.Config, log zerolog.Logger) error {
 	signals := make(chan os.Signal, 2)
@@ -70,9 +103,9 @@ func serve(ctx context.Context, c config.Config, log zerolog.Logger) error {
 	moved := make(chan os.Signal, 1)
 	signal.Notify(moved, syscall.SIGHUP)
 	defer signal.Stop(moved)
-	a, err := newApp(c, log)
-	if err != nil {
-		return failed(err)
+	a, err := startUnlessSignalled(ctx, signals, c, log)
+	if a == nil || err != nil {
+		return err
 	}
 	a.announce()
 	ended := a.start()
