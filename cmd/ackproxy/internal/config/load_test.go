@@ -67,6 +67,9 @@ func TestProblems(t *testing.T) {
 			"c.yaml:3:1: drain: the key is written twice (keep one, the first is in line 1)"},
 		{"duplicate node", "upstream:\n  nodes:\n    1: a:1\n    1: b:1\n",
 			"c.yaml:4:5: upstream.nodes.1: the key is written twice (keep one, the first is in line 3)"},
+		{"one node by two names", "upstream: {nodes: {1: a:1, 01: b:1}}\n",
+			"c.yaml:1:28: upstream.nodes.01: the key is written twice (keep one, the first is in line 1)"},
+		{"byte order mark", "\ufefflog: {level: warn}\n", ""},
 		{"all at once", "listen:\n  mode: sni\n  bootstrap: localhost\nprotocol:\n  max_frame: 100MB\n  header_timeout: 10\n", strings.Join([]string{
 			"c.yaml:2:9: listen.mode: sni is not built yet (write ports)",
 			`c.yaml:3:14: listen.bootstrap: "localhost": missing port in address (write host:port, as in kafka-1:9092 or [::1]:9092)`,

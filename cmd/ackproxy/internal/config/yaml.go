@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -33,6 +35,7 @@ func readFile(file string, c *Config, origins map[string]origin) []Problem {
 		return []Problem{{File: file, Problem: "the file cannot be read: " + err.Error(), Hint: "give an existing file with -c, or none"}}
 	}
 	r := &fileReader{file: file, origins: origins, anchors: map[string]ast.Node{}, open: map[string]bool{}}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark that some editors write
 	tree, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.syntax(err)
@@ -251,13 +254,13 @@ func (r *fileReader) nodes(n ast.Node, v reflect.Value, path string) {
 	for _, pair := range pairs {
 		name := pair.Key.GetToken().Value
 		full := join(path, name)
-		if r.duplicate(first, pair.Key, name, full) {
-			continue
-		}
 		id, err := integer([]byte(name), "the node id", 0, 1<<31-1)
 		if err != nil {
 			problem, hint := explain(err)
 			r.add(pair.Key, full, problem, hint)
+			continue
+		}
+		if r.duplicate(first, pair.Key, strconv.Itoa(id), full) { // 01 is 1
 			continue
 		}
 		e := reflect.New(v.Type().Elem()).Elem()
