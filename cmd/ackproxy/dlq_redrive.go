@@ -26,7 +26,8 @@ headers as they were, without what the dead letter added but its id and its hops
 
 The records and the position in the dead-letter topic are written in one transaction. So each letter is back once, for consumers that read
 committed records (a share group does with share.isolation.level=read_committed), and a redrive that was interrupted goes on where it ended: call it
-again. The target is in the cluster of the dead letters: a transaction does not span two.
+again. The target is in the cluster of the dead letters: a transaction does not span two. Letters that are back stay in the dead-letter topic, where
+dlq inspect counts them as before; --dry-run says what is left to bring back.
 
 The position is the committed offset of a consumer group, which --topic, --filter, --to and --max-hops name: with another value of one of them the
 redrive begins at the first letter again, and brings back once more what an earlier one brought back (but --filter hops=4 --max-hops 0, say, chooses
