@@ -269,6 +269,30 @@ func TestUpstreamDown(t *testing.T) {
 	eventually(t, "ready", func() bool { return s.Ready() == nil })
 }
 
+// One broker that can be reached is enough, also where it is none to begin with: clients that are led to it are served.
+func TestReadyByNode(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	alive, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Bootstrap: "127.0.0.1:0", Upstream: []string{dead.Addr().String()},
+		Nodes: map[int32]string{1: dead.Addr().String(), 2: alive.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s)
+	eventually(t, "ready", func() bool { return s.Ready() == nil })
+	alive.Close()
+	if s.reachesNode() {
+		t.Error("a node is reached that is not there")
+	}
+}
+
 func descriptors(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")

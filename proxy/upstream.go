@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -83,6 +84,22 @@ func (s *Server) Ready() error {
 	return nil
 }
 
+// reachesNode says whether a broker can be reached that is known and no bootstrap broker. While the one that clients begin with is away the others are
+// served all the same; without it nobody would be sent to a proxy that serves them.
+func (s *Server) reachesNode() bool {
+	for _, id := range s.nodes.ids() {
+		addr, known := s.nodes.addr(id)
+		if !known || slices.Contains(s.cfg.Upstream, addr) {
+			continue
+		}
+		if c, err := s.dialAddr(addr); err == nil {
+			c.Close()
+			return true
+		}
+	}
+	return false
+}
+
 // probe reaches for an upstream when no client made us do so for a while.
 func (s *Server) probe() {
 	wait, down := 100*time.Millisecond, false
@@ -94,6 +111,10 @@ func (s *Server) probe() {
 				c.Close()
 			case errors.Is(err, context.Canceled):
 				return
+			case s.reachesNode():
+				if !s.quiet("bootstrap", "probe") {
+					s.log.Warn().Err(err).Msg("no bootstrap broker is reached, but others are: clients that know those are served, new ones are closed")
+				}
 			default:
 				if !down {
 					s.log.Warn().Err(err).Msg("upstream not reached, trying again")
