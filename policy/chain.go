@@ -56,6 +56,20 @@ func (c *Chain) Waits() bool { return c.waits }
 // Records says whether a policy of the chain looks at records, so that they have to be kept.
 func (c *Chain) Records() bool { return c.records }
 
+// Failures calls each with the policies' names and what may be done when they fail: with respond it may be close, too, for a request that cannot be read.
+// A nil Chain has none.
+func (c *Chain) Failures(each func(policy string, done FailureMode)) {
+	if c == nil {
+		return
+	}
+	for _, m := range c.members {
+		each(m.name, m.onFailure)
+		if m.onFailure == FailRespond {
+			each(m.name, FailClose)
+		}
+	}
+}
+
 // Decide asks the policies about a request and says what they made of it. It returns by the sum of the members' timeouts, or soon after the
 // context ended, whatever the policies that wait do; one that declares not to wait is trusted with that.
 //

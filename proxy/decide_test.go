@@ -320,6 +320,37 @@ func TestForwardedIsCounted(t *testing.T) {
 	})
 }
 
+// What somebody may want to be told of is counted from 0 on.
+func TestFailuresAreThereFromTheStart(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s, err := New(Config{Upstream: []string{"127.0.0.1:1"}, Bootstrap: "127.0.0.1:0", Advertise: "127.0.0.1", Registerer: reg,
+		Policies: chainOf(t, policy.FailRespond, fixed{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(t.Context())
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() == 0
+		}
+	}
+	for _, want := range []string{"policy_failures_total respond fixed", "policy_failures_total close fixed", "connections_closed_total frame_limit",
+		"connections_total dial_error broker"} {
+		if !got["ackproxy_"+want] {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
 // A request that is read, and decided, when the broker's side has ended cannot go on: it is told of as not sent.
 func TestTooLateToBeForwarded(t *testing.T) {
 	onBoth(t, func(t *testing.T, src source) {

@@ -53,7 +53,18 @@ func newMetrics(s *Server) *metrics {
 		policy.TxnShareAcknowledge: "TxnShareAcknowledge"} {
 		m.took[carrier] = m.upstream.WithLabelValues(api)
 	}
+	m.begin(s.cfg.Policies)
 	return m
+}
+
+// begin has series that somebody may want to be told of from 0 on: to Prometheus one that begins at 1 has not risen.
+func (m *metrics) begin(policies *policy.Chain) {
+	for _, r := range reasons {
+		m.ended.WithLabelValues(r.name)
+	}
+	m.total.WithLabelValues("client", "accept_error")
+	m.total.WithLabelValues("broker", "dial_error")
+	policies.Failures(func(name string, done policy.FailureMode) { m.failures.WithLabelValues(name, done.String()) })
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
