@@ -3,16 +3,13 @@ package dlq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/ackproxy/ackproxy/policy"
-	"github.com/ackproxy/ackproxy/policy/dlq/letter"
 )
 
 // Deps are what the policy needs from the program it runs in.
@@ -284,49 +281,6 @@ func (w *work) begin(ctx context.Context, produce, late time.Duration) (producin
 	producing, cancelProducing := context.WithTimeout(ctx, produce)
 	return producing, func() { cancelProducing(); cancelAll() }
 }
-
-// address finds a letter's target and makes the record that goes there, a view of the source. A topic whose name is not known has its id in the
-// headers.
-func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
-	cluster, topic, err := p.config.route(l)
-	if err != nil {
-		return err
-	}
-	if l.Topic == "" {
-		l.Topic = l.TopicID.String()
-	}
-	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
-	if s := l.Source; s != nil {
-		r.Key, r.Value = s.Key, s.Value
-		if p.config.OriginalTimestamp {
-			r.Timestamp = s.Timestamp
-		}
-	}
-	return nil
-}
-
-// tooLarge leaves the payload out, where the configuration wants that and it is not done yet; else it returns why the letter cannot be written.
-func (p *Policy) tooLarge(it *item, err error) error {
-	if p.config.TooLargeFails || it.bare {
-		it.final = true
-		return fmt.Errorf("too large: %w", err)
-	}
-	it.bare = true
-	it.record.Strip(tooLargeReason)
-	return nil
-}
-
-// within leaves the payload of a letter out, as tooLarge does, where it has more bytes than max_record.
-func (p *Policy) within(it *item) error {
-	if int64(it.record.Size()) <= p.config.MaxRecord {
-		return nil
-	}
-	return p.tooLarge(it, errLarge)
-}
-
-const tooLargeReason = "the record is too large for the dead-letter topic"
-
-func tooLarge(err error) bool { return errors.Is(err, kerr.MessageTooLarge) }
 
 // auditRef is what to look for in the audit log.
 func auditRef(r *policy.Request) string {

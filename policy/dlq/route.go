@@ -73,3 +73,23 @@ func (c *Config) again(l *letter.Letter) bool {
 	info, _ := letter.Read(l.Source.Headers)
 	return info.ID != ""
 }
+
+// address finds a letter's target and makes the record that goes there, a view of the source. A topic whose name is not known has its id in the
+// headers.
+func (p *Policy) address(l *letter.Letter, r *letter.Record) error {
+	cluster, topic, err := p.config.route(l)
+	if err != nil {
+		return err
+	}
+	if l.Topic == "" {
+		l.Topic = l.TopicID.String()
+	}
+	*r = letter.Record{Cluster: cluster, Topic: topic, Partition: l.Partition, Headers: l.Headers(p.config.Profile)}
+	if s := l.Source; s != nil {
+		r.Key, r.Value = s.Key, s.Value
+		if p.config.OriginalTimestamp {
+			r.Timestamp = s.Timestamp
+		}
+	}
+	return nil
+}
